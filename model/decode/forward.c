@@ -15,7 +15,7 @@ typedef struct scratch {
     const ts_decoder      *m;
     int64_t                n;                 /* tokens */
     int32_t               *token, *position;  /* [n] */
-    int64_t               *want;              /* [n]; only the n_want first are used */
+    int32_t               *want;              /* [n]; only the n_want first are used */
     void                  *x;                 /* [n][width]: the residual stream */
     void                  *h;                 /* [n][width]: x after a norm */
     void                  *q, *k, *v, *mixed; /* [n][heads][head_dim] */
@@ -58,6 +58,42 @@ size_t ts_decoder_workspace(const ts_decoder *m, int64_t n_token, size_t kv_byte
     scratch      s;
     const size_t packed = ts_packed_workspace(m, n_token);
     return lay(m, n_token, NULL, &s) + (packed > kv_bytes ? packed : kv_bytes);
+}
+
+/* ---- rows of a matrix ---- */
+
+/* What is listed on the host is copied to the device in chunks, since there is no memory to list
+ * all. */
+enum { PIECE = 256 };
+
+static void put_rows(const scratch *s, const int64_t *row, int64_t n)
+{
+    int32_t part[PIECE];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const int64_t now = n - i < PIECE ? n - i : PIECE;
+        for (int64_t j = 0; j < now; j++) part[j] = (int32_t)row[i + j];
+        s->m->ops->put(s->m->self, s->want + i, part, (size_t)now * sizeof *part);
+    }
+}
+
+/* y[i] = table[row[i]], of a table of n_table rows in `dtype` */
+static ts_status gather(const scratch *s, void *y, const void *table, ts_dtype dtype,
+                        int64_t n_table, const int32_t *row, int64_t n, int64_t width)
+{
+    const ts_embedding_forward_args a = {
+        .dtype = dtype,
+        .y_dtype = s->m->dtype,
+        .n_rows = n,
+        .n_cols = width,
+        .n_vocab = n_table,
+        .table_stride = width,
+        .y_stride = width,
+        .scale = 1,
+        .table = table,
+        .token = row,
+        .y = y,
+    };
+    return n ? ts_embedding_forward(&a, &s->exec) : TS_OK;
 }
 
 /* ---- the parts of a layer ---- */
@@ -274,12 +310,10 @@ static ts_status feed_forward(const scratch *s, int64_t layer)
 static ts_status head(const scratch *s, const ts_forward_args *a)
 {
     const ts_decoder_dims *d = &s->m->dims;
-    const ts_ops          *ops = s->m->ops;
-    void                  *self = s->m->self;
     const ts_slot          w = d->tied ? TS_W_EMBED : TS_W_HEAD;
-    ops->put(self, s->want, a->want, (size_t)a->n_want * sizeof *a->want);
-    ops->gather(self, s->h, s->x, s->want, a->n_want, d->width);
-    const ts_status status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
+    put_rows(s, a->want, a->n_want);
+    ts_status status = gather(s, s->h, s->x, s->m->dtype, s->n, s->want, a->n_want, d->width);
+    if (!status) status = norm(s, s->x, s->h, a->n_want, 0, TS_W_NORM);
     return status ? status : multiply(s, a->logits, s->x, 0, w, NULL, a->n_want, false);
 }
 
@@ -317,10 +351,7 @@ static ts_status check_tree(const ts_forward_args *a, const ts_forward_tree *t)
     return TS_OK;
 }
 
-/* Tokens and their positions are copied to the device in chunks, since there is no memory to list
- * them all. */
-enum { PIECE = 256 };
-
+/* Tokens and their positions. */
 typedef struct piece {
     int32_t token[PIECE], position[PIECE];
     int64_t n, n_sent;
@@ -337,31 +368,16 @@ static void send(const scratch *s, piece *p)
 
 static ts_status embed(const scratch *s)
 {
-    const int64_t                   at = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
-    const int64_t                   width = s->m->dims.width;
-    const ts_embedding_forward_args a = {
-        .dtype = s->m->dtype,
-        .y_dtype = s->m->dtype,
-        .n_rows = s->n,
-        .n_cols = width,
-        .n_vocab = s->m->dims.n_vocab,
-        .table_stride = width,
-        .y_stride = width,
-        .scale = 1,
-        .table = s->m->weight[at],
-        .token = s->token,
-        .y = s->x,
-    };
+    const int64_t     at = ts_slot_at(&s->m->dims, 0, TS_W_EMBED);
+    const int64_t     width = s->m->dims.width, n_vocab = s->m->dims.n_vocab;
     const ts_encoded *e = &s->m->encoded[at];
-    if (e->data && s->m->device == TS_CUDA) {
-        s->m->ops->gather_half(s->m->self, s->x, e->data, ts_encoded_dtype(e), s->token, s->n,
-                               width);
-        return TS_OK;
-    }
+    if (e->data && s->m->device == TS_CUDA)
+        return gather(s, s->x, e->data, ts_encoded_dtype(e), n_vocab, s->token, s->n, width);
     for (int64_t i = 0; e->data && i < s->n; i++)
         ts_encoded_row(e, width, s->token[i], (float *)s->x + i * width);
     if (e->data) return TS_OK;
-    if (!s->m->scale[at]) return ts_embedding_forward(&a, &s->exec);
+    if (!s->m->scale[at])
+        return gather(s, s->x, s->m->weight[at], s->m->dtype, n_vocab, s->token, s->n, width);
     ts_packed_gather(s->m, s->x, s->token, s->n);
     return TS_OK;
 }
@@ -464,10 +480,12 @@ ts_status ts_decoder_keep(const ts_decoder *m, const ts_keep_args *a, const ts_e
     start(m, a->n_keep, x, &s);
     width = count_kv(m, 1);
     if (m->ops->begin) m->ops->begin(m->self, x->stream);
-    m->ops->put(m->self, s.want, a->row, (size_t)a->n_keep * sizeof *a->row);
+    put_rows(&s, a->row, a->n_keep);
     for (int64_t l = 0; !status && l < m->dims.n_layer; l++) {
-        m->ops->gather(m->self, s.k, kept(m, a->kv, a->n_row, l, 0), s.want, a->n_keep, width);
-        m->ops->gather(m->self, s.v, kept(m, a->kv, a->n_row, l, 1), s.want, a->n_keep, width);
+        for (int i = 0; !status && i < 2; i++)
+            status = gather(&s, i ? s.v : s.k, kept(m, a->kv, a->n_row, l, i), m->dtype, a->n_row,
+                            s.want, a->n_keep, width);
+        if (status) break;
         status = ts_kv_append(a->cache, &s.exec, l, 1, &a->seq, &a->n_keep, s.k, s.v);
         s.grown |= !status;
     }

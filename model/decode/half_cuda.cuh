@@ -99,15 +99,6 @@ __global__ void __launch_bounds__(THREADS)
     *y = add ? *y + all : all;
 }
 
-template <typename T>
-__global__ void gather_rows(float *__restrict__ y, const T *__restrict__ table, const int32_t *row,
-                            int64_t n, int64_t width)
-{
-    for (int64_t r = blockIdx.x; r < n; r += gridDim.x)
-        for (int64_t c = threadIdx.x; c < width; c += blockDim.x)
-            y[r * width + c] = (float)table[row[r] * width + c];
-}
-
 /* Three bf16 numbers whose sum is x; infinities and NaN stay in the first. */
 __global__ void split_rows(__nv_bfloat16 *__restrict__ part, const float *__restrict__ x, int64_t n)
 {

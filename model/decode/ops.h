@@ -32,10 +32,7 @@ typedef struct ts_ops {
     ts_status (*end)(void *self);
     /* From memory of the host, which may change as soon as this is back. */
     void (*put)(void *self, void *to, const void *host, size_t n_bytes); /* a multiple of 4 */
-    /* y[i] = table[row[i]] */
-    void (*gather)(void *self, void *y, const void *table, const int64_t *row, int64_t n,
-                   int64_t width);
-    /* The same of a table of ternary codes and scales, as ternary.h packs them. */
+    /* y[i] = table[row[i]] of a table of ternary codes and scales, as ternary.h packs them. */
     void (*gather_packed)(void *self, void *y, const uint8_t *code, const uint16_t *scale,
                           const int32_t *row, int64_t n, int64_t width);
     /* y = x + bias, or y += that; x or bias may be NULL, for 0. y may be x. */
@@ -46,8 +43,6 @@ typedef struct ts_ops {
                    int64_t n_out, int64_t n_in, bool add);
     void (*gelu)(void *self, void *up, int64_t n); /* by tanh */
     /* Of matrices in 16 bits; NULL on the CPU, where encoded.c multiplies. */
-    void (*gather_half)(void *self, void *y, const void *table, ts_dtype dtype, const int32_t *row,
-                        int64_t n, int64_t width);
     void (*linear_half)(void *self, const ts_half_product *p);
 } ts_ops;
 
@@ -65,6 +60,6 @@ typedef struct ts_model_module {
     void (*close)(void *self);
 } ts_model_module;
 
-enum { TS_MODEL_CUDA_ABI = 4 };
+enum { TS_MODEL_CUDA_ABI = 5 };
 
 #endif

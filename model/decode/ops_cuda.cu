@@ -59,24 +59,6 @@ __device__ __forceinline__ int64_t all_threads(void)
 /* ---- rows ---- */
 
 __global__ void __launch_bounds__(THREADS)
-    gather_rows(float *__restrict__ y, const float *__restrict__ table, const int64_t *row,
-                int64_t n, int64_t width)
-{
-    for (int64_t r = blockIdx.x; r < n; r += gridDim.x) {
-        const float *from = table + row[r] * width;
-        for (int64_t c = threadIdx.x; c < width; c += blockDim.x) y[r * width + c] = from[c];
-    }
-}
-
-void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n, int64_t width)
-{
-    const gpu *g = (const gpu *)self;
-    if (n)
-        gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>((float *)y, (const float *)table,
-                                                                 row, n, width);
-}
-
-__global__ void __launch_bounds__(THREADS)
     gather_packed_rows(float *__restrict__ y, const uint8_t *__restrict__ code,
                        const __half *__restrict__ scale, const int32_t *row, int64_t n,
                        int64_t width)
@@ -150,19 +132,6 @@ void *room_for(gpu *g, size_t n_bytes)
         if (!g->n_room) note(g, CUBLAS_STATUS_ALLOC_FAILED);
     }
     return g->room;
-}
-
-void gather_half(void *self, void *y, const void *table, ts_dtype dtype, const int32_t *row,
-                 int64_t n, int64_t width)
-{
-    const gpu *g = (const gpu *)self;
-    if (!n) return;
-    if (dtype == TS_BF16)
-        half_products::gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
-            (float *)y, (const __nv_bfloat16 *)table, row, n, width);
-    else
-        half_products::gather_rows<<<blocks_for(n, 1), THREADS, 0, g->stream>>>(
-            (float *)y, (const __half *)table, row, n, width);
 }
 
 template <typename T, int N>
@@ -347,8 +316,7 @@ bool open_gpu(void **self, char *why, size_t n_why)
     return !s;
 }
 
-const ts_ops f32 = { begin, end,    put,  gather,      gather_packed,
-                     sum,   linear, gelu, gather_half, linear_half };
+const ts_ops f32 = { begin, end, put, gather_packed, sum, linear, gelu, linear_half };
 
 } // namespace
 

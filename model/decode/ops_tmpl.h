@@ -14,15 +14,6 @@ static void put(void *self, void *to, const void *host, size_t n_bytes)
     if (n_bytes) memcpy(to, host, n_bytes);
 }
 
-static void gather(void *self, void *y, const void *table, const int64_t *row, int64_t n,
-                   int64_t width)
-{
-    (void)self;
-    for (int64_t r = 0; r < n; r++)
-        memcpy((real *)y + r * width, (const real *)table + row[r] * width,
-               (size_t)width * sizeof(real));
-}
-
 static void gather_packed(void *self, void *y, const uint8_t *code, const uint16_t *scale,
                           const int32_t *row, int64_t n, int64_t width)
 {
@@ -74,7 +65,6 @@ static void gelu(void *self, void *up, int64_t n)
 
 const ts_ops OPS = {
     .put = put,
-    .gather = gather,
     .gather_packed = gather_packed,
     .sum = sum,
     .linear = linear,
