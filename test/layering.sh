@@ -110,7 +110,8 @@ includes() {
     if [ -f "$model" ]; then
         may model/decode touchstone/kv_cache.h
         for header in layernorm_impl.h task.h tool.h train.h; do must_not model/decode $header; done
-        may model/train decoder.h
+        for header in decoder.h ternary_training_layer.h; do may model/train $header; done
+        must_not model/decode ternary_training_layer.h
         for header in layernorm_impl.h task.h tool.h server.h; do must_not model/train $header; done
         for header in train.h server.h; do must_not model/decode $header; done
         [ ! -f "$serve" ] || may model/serve decoder.h

@@ -105,8 +105,8 @@ static ts_status plan(const ts_ternary_dims *d, const ts_exec *x, int64_t n_batc
                       ts_ternary_pass *p, size_t *n_bytes)
 {
     size_t inner;
-    *p = (ts_ternary_pass) { .d = *d, .n_batch = n_batch, .n_pos = n_tok - 1 };
-    p->n = n_batch * p->n_pos;
+    *p = (ts_ternary_pass) { .d = *d };
+    ts_ternary_layers(p, n_batch, n_tok);
     p->x = (ts_exec) { .device = x->device, .n_threads = thread_count(x), .deterministic = 1 };
     const ts_status s = ts_ternary_inner_bytes(d, &p->x, &inner);
     if (s) return s;

@@ -11,35 +11,12 @@
 
 #include "impl.h"
 #include "scratch.h"
-#include "touchstone/attention.h"
-#include "touchstone/rms_norm.h"
-#include "touchstone/rope.h"
-#include "touchstone/swiglu.h"
+#include "ternary_training_layer.h"
 #include "touchstone/ternary_training.h"
 
 extern const ts_impl ts_ternary_training_impls[];
 
 /* ---- weights ---- */
-
-typedef enum ts_ternary_slot {
-    TS_TERNARY_Q,
-    TS_TERNARY_K,
-    TS_TERNARY_V,
-    TS_TERNARY_O,
-    TS_TERNARY_GATE,
-    TS_TERNARY_UP,
-    TS_TERNARY_DOWN,
-    TS_TERNARY_SLOTS,
-    TS_TERNARY_E = TS_TERNARY_SLOTS /* of no layer */
-} ts_ternary_slot;
-
-typedef enum ts_ternary_gain {
-    TS_TERNARY_NORM_1,
-    TS_TERNARY_NORM_Q,
-    TS_TERNARY_NORM_K,
-    TS_TERNARY_NORM_2,
-    TS_TERNARY_NORM_LAST /* of no layer */
-} ts_ternary_gain;
 
 typedef struct ts_ternary_place {
     int64_t at, n_out, n_in; /* of its first weight among all latents */
@@ -60,46 +37,32 @@ struct ts_ternary {
 
 /* ---- a pass ---- */
 
-/* What forward leaves behind for backward, of each layer. */
-typedef struct ts_ternary_layer {
-    float *x, *middle;      /* [n][width]: residual before attention, and before feed-forward */
-    float *q_raw, *k_raw;   /* before norm and rotation */
-    float *q, *k, *v, *out; /* [n][heads][head_dim] */
-    float *lse;             /* [n_batch][n_head][n_pos] */
-    float *gate, *up;       /* [n][ffn] */
-    float *rstd_1, *rstd_2; /* [n], of norms */
-    float *rstd_q, *rstd_k; /* [n][heads] */
-} ts_ternary_layer;
-
 /* All of it in the workspace. The last token of a sequence is a target only, not an input. */
 typedef struct ts_ternary_pass {
     ts_ternary_dims d;
-    const float    *w;                 /* latents, then gains */
-    ts_exec         x;                 /* for the kernels */
-    int64_t         n_batch, n_pos, n; /* n_tok - 1; rows of both together */
-    float          *gradient;          /* as w */
-    char           *layers;            /* n_layer times what one takes */
+    const float    *w; /* latents, then gains */
+    ts_exec         x; /* for the kernels */
+    ts_layers       layers;
+    int64_t         n_pos, n; /* n_tok - 1; rows of all sequences */
+    float          *gradient; /* as w */
+    char           *kept;     /* n_layer times what one takes */
     size_t          layer_bytes;
-    float          *last;            /* [n][width]: after the last layer */
-    float          *h, *t, *dx, *dh; /* [n][width] */
-    float          *dx_before;       /* [n][width]: takes the place of dx, and dx its own */
-    float          *dq, *dk, *dv, *dout;
-    float          *act, *dgate, *dup; /* [n][ffn] */
-    float          *rstd_last;         /* [n] */
-    double         *frequency;         /* [head_dim / 2], of the rotation */
-    int32_t        *position;          /* [n] */
-    float          *logits;            /* [n][n_vocab] */
-    float          *loss, *lse;        /* of some rows at a time, and the sum of their losses */
-    double         *parts;             /* of the gradient's norm */
-    int32_t        *input, *target;    /* [n] */
-    uint8_t        *code;              /* of n embedded rows */
+    float          *last, *t;       /* [n][width]: after the last layer; t also [n][ffn] */
+    float          *rstd_last;      /* [n] */
+    float          *logits;         /* [n][n_vocab] */
+    float          *loss, *lse;     /* of some rows at a time, and the sum of their losses */
+    double         *parts;          /* of the gradient's norm */
+    int32_t        *input, *target; /* [n] */
+    uint8_t        *code;           /* of n embedded rows */
     uint16_t       *code_scale;
     void           *inner; /* the kernels' workspace */
 } ts_ternary_pass;
 
+/* Shapes and functions of a pass whose dims are set. */
+void ts_ternary_layers(ts_ternary_pass *p, int64_t n_batch, int64_t n_tok);
+
 /* Everything of a pass that has its place in the workspace, from base on; NULL: its size alone. */
-size_t           ts_ternary_lay(ts_ternary_pass *p, char *base);
-ts_ternary_layer ts_ternary_layer_of(const ts_ternary_pass *p, int64_t layer);
+size_t ts_ternary_lay(ts_ternary_pass *p, char *base);
 /* The largest workspace of the kernels in a pass of up to max_batch by max_tokens. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ternary_training_pass.c - a batch forward through the model, and back.
  *
- * What is cheap to make again is not kept: norms and activations. Every matrix but E is used once,
- * so its gradient is written where it belongs; E's is the head's, and then the rows that went in
- * are added. */
+ * Every matrix but E is used once, so its gradient is written where it belongs; E's is the head's,
+ * and then the rows that went in are added. */
 #include <math.h>
 
 #include "norm.h"
@@ -11,92 +10,44 @@
 #include "touchstone/cross_entropy.h"
 #include "touchstone/embedding.h"
 
-enum {
-    SOME_ROWS = 1024, /* whose tokens a kernel gets at once: queries of the workspace read tokens
-                         before any are known, and there are so many to show them */
-    SMALL = 1 << 16,  /* elements: fewer are not worth a second thread */
-};
+/* Rows whose tokens a kernel gets at once: queries of the workspace read tokens before any are
+ * known, and there are so many to show them. */
+enum { SOME_ROWS = 1024 };
 
 static const int32_t no_token[SOME_ROWS];
 
-static void add_to(float *y, const float *x, int64_t n, int n_threads)
-{
-#pragma omp parallel for num_threads(n < SMALL ? 1 : n_threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 /* ---- memory ---- */
 
-static size_t lay_layer(const ts_ternary_pass *p, ts_ternary_layer *y, char *base)
+static ts_layer layer_of(const ts_ternary_pass *p, int64_t layer)
 {
-    const ts_ternary_dims *d = &p->d;
-    const int64_t q = p->n * d->n_head * d->head_dim, kv = p->n * d->n_kv_head * d->head_dim;
-    const struct {
-        float **slot;
-        int64_t n;
-    } part[] = { { &y->x, p->n * d->width },
-                 { &y->middle, p->n * d->width },
-                 { &y->q_raw, q },
-                 { &y->k_raw, kv },
-                 { &y->q, q },
-                 { &y->k, kv },
-                 { &y->v, kv },
-                 { &y->out, q },
-                 { &y->lse, p->n * d->n_head },
-                 { &y->gate, p->n * d->ffn },
-                 { &y->up, p->n * d->ffn },
-                 { &y->rstd_1, p->n },
-                 { &y->rstd_2, p->n },
-                 { &y->rstd_q, p->n * d->n_head },
-                 { &y->rstd_k, p->n * d->n_kv_head } };
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
-    return used;
-}
-
-ts_ternary_layer ts_ternary_layer_of(const ts_ternary_pass *p, int64_t layer)
-{
-    ts_ternary_layer y;
-    lay_layer(p, &y, p->layers + (size_t)layer * p->layer_bytes);
+    ts_layer y;
+    size_t   used = 0;
+    ts_layer_cut(&p->layers, &y, p->kept + (size_t)layer * p->layer_bytes, &used);
     return y;
 }
 
 size_t ts_ternary_lay(ts_ternary_pass *p, char *base)
 {
     const ts_ternary_dims *d = &p->d;
-    const int64_t q = p->n * d->n_head * d->head_dim, kv = p->n * d->n_kv_head * d->head_dim;
-    const int64_t wide = p->n * d->width, ffn = p->n * d->ffn;
-    const int64_t groups = (d->width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
+    const int64_t          groups = (d->width + TS_TERNARY_GROUP - 1) / TS_TERNARY_GROUP;
     const struct {
         float **slot;
         int64_t n;
     } part[] = { { &p->gradient, ts_ternary_latents(d) + ts_ternary_norms(d) },
-                 { &p->last, wide },
-                 { &p->h, wide },
+                 { &p->last, p->n * d->width },
                  { &p->t, p->n * (d->width > d->ffn ? d->width : d->ffn) },
-                 { &p->dx, wide },
-                 { &p->dx_before, wide },
-                 { &p->dh, wide },
-                 { &p->dq, q },
-                 { &p->dk, kv },
-                 { &p->dv, kv },
-                 { &p->dout, q },
-                 { &p->act, ffn },
-                 { &p->dgate, ffn },
-                 { &p->dup, ffn },
                  { &p->rstd_last, p->n },
                  { &p->logits, p->n * d->n_vocab },
                  { &p->loss, SOME_ROWS + 1 },
                  { &p->lse, SOME_ROWS } };
-    ts_ternary_layer y;
-    size_t           used = 0;
+    ts_layer y;
+    size_t   used = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         *part[i].slot = ts_cut(base, &used, part[i].n, sizeof(float));
-    p->layer_bytes = lay_layer(p, &y, NULL);
-    p->layers = ts_cut(base, &used, d->n_layer, p->layer_bytes);
-    p->frequency = ts_cut(base, &used, d->head_dim / 2, sizeof *p->frequency);
-    p->position = ts_cut(base, &used, p->n, sizeof *p->position);
+    p->layer_bytes = 0;
+    ts_layer_cut(&p->layers, &y, NULL, &p->layer_bytes);
+    p->kept = ts_cut(base, &used, d->n_layer, p->layer_bytes);
+    ts_layers_cut(&p->layers, base, &used);
     p->parts = ts_cut(base, &used, ts_norm_parts(part[0].n), sizeof *p->parts);
     p->input = ts_cut(base, &used, p->n, sizeof *p->input);
     p->target = ts_cut(base, &used, p->n, sizeof *p->target);
@@ -113,24 +64,57 @@ static ts_ternary_linear_dims linear_dims(const ts_ternary_place *w, int64_t n_r
     return (ts_ternary_linear_dims) { TS_F32, w->n_out, w->n_in, n_rows };
 }
 
-static ts_status linear(const ts_ternary_pass *p, int64_t layer, ts_ternary_slot s, const float *in,
-                        float *y)
+static ts_status linear(void *self, int64_t layer, ts_ternary_slot s, const void *in, void *y)
 {
+    const ts_ternary_pass       *p = self;
     const ts_ternary_place       w = ts_ternary_place_of(&p->d, layer, s);
     const ts_ternary_linear_args a = { linear_dims(&w, p->n), p->w + w.at, in, y };
     return ts_ternary_linear(&a, &p->x);
 }
 
 /* dx = dy w, or dx += that. */
-static ts_status linear_back(const ts_ternary_pass *p, int64_t layer, ts_ternary_slot s,
-                             const float *in, const float *dy, float *dx, bool add)
+static ts_status linear_back(void *self, int64_t layer, ts_ternary_slot s, const void *in,
+                             const void *dy, void *dx, bool add)
 {
+    const ts_ternary_pass                *p = self;
     const ts_ternary_place                w = ts_ternary_place_of(&p->d, layer, s);
     const ts_ternary_linear_backward_args a = { linear_dims(&w, p->n), p->w + w.at,       in, dy,
                                                 add ? p->t : dx,       p->gradient + w.at };
     const ts_status                       status = ts_ternary_linear_backward(&a, &p->x);
-    if (!status && add) add_to(dx, p->t, p->n * w.n_in, p->x.n_threads);
+    if (!status && add) ts_layers_add(&p->layers, dx, p->t, p->n * w.n_in);
     return status;
+}
+
+static const void *gain(void *self, int64_t layer, ts_ternary_gain g, void **gradient)
+{
+    const ts_ternary_pass *p = self;
+    const int64_t          at = ts_ternary_gain_at(&p->d, layer, g);
+    *gradient = p->gradient + at;
+    return p->w + at;
+}
+
+void ts_ternary_layers(ts_ternary_pass *p, int64_t n_batch, int64_t n_tok)
+{
+    const ts_ternary_dims *d = &p->d;
+    p->n_pos = n_tok - 1;
+    p->n = n_batch * p->n_pos;
+    p->layers = (ts_layers) {
+        .dtype = TS_F32,
+        .n_batch = n_batch,
+        .n_pos = p->n_pos,
+        .n = p->n,
+        .width = d->width,
+        .n_head = d->n_head,
+        .n_kv_head = d->n_kv_head,
+        .head_dim = d->head_dim,
+        .ffn = d->ffn,
+        .norm_eps = d->norm_eps,
+        .x = &p->x,
+        .self = p,
+        .linear = linear,
+        .linear_back = linear_back,
+        .gain = gain,
+    };
 }
 
 /* Groups lie along the width, so rows can be projected after they are gathered. */
@@ -181,232 +165,22 @@ static ts_status embed_back(const ts_ternary_pass *p)
     ts_status s = TS_OK;
     for (int64_t r = 0; !s && r < p->n; r += SOME_ROWS) {
         const ts_embedding_backward_args a =
-            embed_args(&p->d, p->n - r, p->input + r, p->dx + r * p->d.width, p->gradient);
+            embed_args(&p->d, p->n - r, p->input + r, (const float *)p->layers.dx + r * p->d.width,
+                       p->gradient);
         s = ts_embedding_backward(&a, &p->x);
     }
     return s;
 }
 
-/* ---- norms and rotation ---- */
-
-static ts_rms_norm_forward_args norm_args(const ts_ternary_pass *p, const float *gain,
-                                          const float *x, float *y, float *rstd, int64_t n,
-                                          int64_t width)
-{
-    return (ts_rms_norm_forward_args) { .dtype = TS_F32,
-                                        .n_rows = n,
-                                        .n_cols = width,
-                                        .row_stride = width,
-                                        .eps = p->d.norm_eps,
-                                        .x = x,
-                                        .w = gain,
-                                        .y = y,
-                                        .rstd = rstd };
-}
-
-static ts_status rms(const ts_ternary_pass *p, int64_t layer, ts_ternary_gain g, const float *x,
-                     float *y, float *rstd, int64_t n, int64_t width)
-{
-    const float *const             gain = p->w + ts_ternary_gain_at(&p->d, layer, g);
-    const ts_rms_norm_forward_args a = norm_args(p, gain, x, y, rstd, n, width);
-    return ts_rms_norm_forward(&a, &p->x);
-}
-
-/* dr: a gradient that is added, or NULL. */
-static ts_rms_norm_backward_args norm_back_args(const float *gain, const float *x,
-                                                const float *rstd, const float *dy, const float *dr,
-                                                float *dx, float *dgain, int64_t n, int64_t width)
-{
-    return (ts_rms_norm_backward_args) { .dtype = TS_F32,
-                                         .n_rows = n,
-                                         .n_cols = width,
-                                         .row_stride = width,
-                                         .r = x,
-                                         .dy = dy,
-                                         .dr = dr,
-                                         .w = gain,
-                                         .rstd = rstd,
-                                         .dx = dx,
-                                         .dw = dgain };
-}
-
-static ts_status rms_back(const ts_ternary_pass *p, int64_t layer, ts_ternary_gain g,
-                          const float *x, const float *rstd, const float *dy, const float *dr,
-                          float *dx, int64_t n, int64_t width)
-{
-    const int64_t                   at = ts_ternary_gain_at(&p->d, layer, g);
-    const ts_rms_norm_backward_args a =
-        norm_back_args(p->w + at, x, rstd, dy, dr, dx, p->gradient + at, n, width);
-    return ts_rms_norm_backward(&a, &p->x);
-}
-
-/* A norm before which the residual stream forks: what came the other way is added. */
-static ts_status rms_back_residual(ts_ternary_pass *p, int64_t layer, ts_ternary_gain g,
-                                   const float *x, const float *rstd)
-{
-    float *const    after = p->dx;
-    const ts_status s =
-        rms_back(p, layer, g, x, rstd, p->dh, p->dx, p->dx_before, p->n, p->d.width);
-    p->dx = p->dx_before;
-    p->dx_before = after;
-    return s;
-}
-
-/* back: by the opposite angle. */
-static ts_status rotate(const ts_ternary_pass *p, float *x, int64_t n_head, bool back)
-{
-    const int64_t      dim = p->d.head_dim;
-    const ts_rope_args a = { .dtype = TS_F32,
-                             .pairing = TS_ROPE_HALVES,
-                             .inverse = back,
-                             .n_rows = p->n,
-                             .n_heads = n_head,
-                             .head_dim = dim,
-                             .rotary_dim = dim,
-                             .x_stride = n_head * dim,
-                             .y_stride = n_head * dim,
-                             .frequency = p->frequency,
-                             .position = p->position,
-                             .x = x,
-                             .y = x };
-    return ts_rope(&a, &p->x);
-}
+/* ---- the pass ---- */
 
 static void set_positions(const ts_ternary_pass *p)
 {
     const double dim = (double)p->d.head_dim;
     for (int64_t i = 0; i < p->d.head_dim / 2; i++)
-        p->frequency[i] = pow(p->d.rope_theta, -2.0 * (double)i / dim);
-    for (int64_t r = 0; r < p->n; r++) p->position[r] = (int32_t)(r % p->n_pos);
+        p->layers.frequency[i] = pow(p->d.rope_theta, -2.0 * (double)i / dim);
+    for (int64_t r = 0; r < p->n; r++) p->layers.position[r] = (int32_t)(r % p->n_pos);
 }
-
-/* ---- attention ---- */
-
-static ts_attention_dims attention_dims(const ts_ternary_dims *d, int64_t n_batch, int64_t n_pos)
-{
-    return (ts_attention_dims) {
-        .dtype = TS_F32,
-        .layout = TS_BNHD,
-        .causal = 1,
-        .n_batch = n_batch,
-        .n_q = n_pos,
-        .n_k = n_pos,
-        .n_q_head = d->n_head,
-        .n_kv_head = d->n_kv_head,
-        .head_dim = d->head_dim,
-        .scale = 1 / sqrt((double)d->head_dim),
-    };
-}
-
-static ts_flash_attention_args forward_args(const ts_ternary_pass *p, const ts_ternary_layer *y)
-{
-    return (ts_flash_attention_args) {
-        attention_dims(&p->d, p->n_batch, p->n_pos), y->q, y->k, y->v, NULL, y->out, y->lse
-    };
-}
-
-static ts_flash_attention_backward_args backward_args(const ts_ternary_pass  *p,
-                                                      const ts_ternary_layer *y)
-{
-    return (ts_flash_attention_backward_args) {
-        attention_dims(&p->d, p->n_batch, p->n_pos),
-        y->q,
-        y->k,
-        y->v,
-        y->out,
-        p->dout,
-        y->lse,
-        NULL,
-        p->dq,
-        p->dk,
-        p->dv,
-    };
-}
-
-static ts_status attend(const ts_ternary_pass *p, int64_t l)
-{
-    const ts_ternary_dims *d = &p->d;
-    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
-    const int64_t          n_q = p->n * d->n_head, n_k = p->n * d->n_kv_head;
-    ts_status              s = rms(p, l, TS_TERNARY_NORM_1, y.x, p->h, y.rstd_1, p->n, d->width);
-    if (!s) s = linear(p, l, TS_TERNARY_Q, p->h, y.q_raw);
-    if (!s) s = linear(p, l, TS_TERNARY_K, p->h, y.k_raw);
-    if (!s) s = linear(p, l, TS_TERNARY_V, p->h, y.v);
-    if (!s) s = rms(p, l, TS_TERNARY_NORM_Q, y.q_raw, y.q, y.rstd_q, n_q, d->head_dim);
-    if (!s) s = rms(p, l, TS_TERNARY_NORM_K, y.k_raw, y.k, y.rstd_k, n_k, d->head_dim);
-    if (!s) s = rotate(p, y.q, d->n_head, false);
-    if (!s) s = rotate(p, y.k, d->n_kv_head, false);
-    const ts_flash_attention_args a = forward_args(p, &y);
-    if (!s) s = ts_flash_attention(&a, &p->x);
-    if (!s) s = linear(p, l, TS_TERNARY_O, y.out, y.middle);
-    if (!s) add_to(y.middle, y.x, p->n * d->width, p->x.n_threads);
-    return s;
-}
-
-/* dx is the gradient after attention, and then the one before it. Of the gradients of heads, those
- * before a norm take the place of some that are not needed any more. */
-static ts_status attend_back(ts_ternary_pass *p, int64_t l)
-{
-    const ts_ternary_dims *d = &p->d;
-    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
-    ts_status              s = linear_back(p, l, TS_TERNARY_O, y.out, p->dx, p->dout, false);
-    const ts_flash_attention_backward_args a = backward_args(p, &y);
-    const int64_t                          n_q = p->n * d->n_head, n_k = p->n * d->n_kv_head;
-    float *const dq_raw = p->dout, *const dk_raw = p->dq;
-    if (!s) s = ts_flash_attention_backward(&a, &p->x);
-    if (!s) s = rotate(p, p->dq, d->n_head, true);
-    if (!s) s = rotate(p, p->dk, d->n_kv_head, true);
-    if (!s)
-        s = rms_back(p, l, TS_TERNARY_NORM_Q, y.q_raw, y.rstd_q, p->dq, NULL, dq_raw, n_q,
-                     d->head_dim);
-    if (!s)
-        s = rms_back(p, l, TS_TERNARY_NORM_K, y.k_raw, y.rstd_k, p->dk, NULL, dk_raw, n_k,
-                     d->head_dim);
-    if (!s) s = rms(p, l, TS_TERNARY_NORM_1, y.x, p->h, y.rstd_1, p->n, d->width);
-    if (!s) s = linear_back(p, l, TS_TERNARY_Q, p->h, dq_raw, p->dh, false);
-    if (!s) s = linear_back(p, l, TS_TERNARY_K, p->h, dk_raw, p->dh, true);
-    if (!s) s = linear_back(p, l, TS_TERNARY_V, p->h, p->dv, p->dh, true);
-    return s ? s : rms_back_residual(p, l, TS_TERNARY_NORM_1, y.x, y.rstd_1);
-}
-
-/* ---- feed-forward ---- */
-
-static ts_status activate(const ts_ternary_pass *p, const ts_ternary_layer *y)
-{
-    const int64_t                ffn = p->d.ffn;
-    const ts_swiglu_forward_args a = { TS_F32, p->n, ffn, ffn, ffn, y->gate, y->up, p->act };
-    return ts_swiglu_forward(&a, &p->x);
-}
-
-static ts_status feed(const ts_ternary_pass *p, int64_t l, float *out)
-{
-    const ts_ternary_dims *d = &p->d;
-    const ts_ternary_layer y = ts_ternary_layer_of(p, l);
-    ts_status s = rms(p, l, TS_TERNARY_NORM_2, y.middle, p->h, y.rstd_2, p->n, d->width);
-    if (!s) s = linear(p, l, TS_TERNARY_GATE, p->h, y.gate);
-    if (!s) s = linear(p, l, TS_TERNARY_UP, p->h, y.up);
-    if (!s) s = activate(p, &y);
-    if (!s) s = linear(p, l, TS_TERNARY_DOWN, p->act, out);
-    if (!s) add_to(out, y.middle, p->n * d->width, p->x.n_threads);
-    return s;
-}
-
-static ts_status feed_back(ts_ternary_pass *p, int64_t l)
-{
-    const int64_t                 ffn = p->d.ffn;
-    const ts_ternary_layer        y = ts_ternary_layer_of(p, l);
-    const ts_swiglu_backward_args a = { TS_F32, p->n, ffn,    ffn,      ffn,
-                                        y.gate, y.up, p->dup, p->dgate, p->dup };
-    ts_status                     s = activate(p, &y);
-    if (!s) s = linear_back(p, l, TS_TERNARY_DOWN, p->act, p->dx, p->dup, false);
-    if (!s) s = ts_swiglu_backward(&a, &p->x);
-    if (!s) s = rms(p, l, TS_TERNARY_NORM_2, y.middle, p->h, y.rstd_2, p->n, p->d.width);
-    if (!s) s = linear_back(p, l, TS_TERNARY_GATE, p->h, p->dgate, p->dh, false);
-    if (!s) s = linear_back(p, l, TS_TERNARY_UP, p->h, p->dup, p->dh, true);
-    return s ? s : rms_back_residual(p, l, TS_TERNARY_NORM_2, y.middle, y.rstd_2);
-}
-
-/* ---- the pass ---- */
 
 /* Of up to SOME_ROWS rows; with `back` logits become the gradient of weight * nll. */
 static ts_cross_entropy_logits_args entropy_args(const ts_ternary_dims *d, int64_t n, bool back,
@@ -440,32 +214,30 @@ static ts_status entropy(const ts_ternary_pass *p, bool back, double *nll_sum)
     return s;
 }
 
-static ts_status head(const ts_ternary_pass *p, bool back, double *nll_sum)
+static ts_status head(ts_ternary_pass *p, bool back, double *nll_sum)
 {
-    const int64_t width = p->d.width;
-    ts_status     s = rms(p, 0, TS_TERNARY_NORM_LAST, p->last, p->h, p->rstd_last, p->n, width);
-    if (!s) s = linear(p, 0, TS_TERNARY_E, p->h, p->logits);
+    const ts_layers *l = &p->layers;
+    ts_status        s = ts_layers_last(l, p->last, p->rstd_last);
+    if (!s) s = linear(p, 0, TS_TERNARY_E, l->h, p->logits);
     if (!s) s = entropy(p, back, nll_sum);
     if (s || !back) return s;
-    s = linear_back(p, 0, TS_TERNARY_E, p->h, p->logits, p->dh, false);
-    if (s) return s;
-    return rms_back(p, 0, TS_TERNARY_NORM_LAST, p->last, p->rstd_last, p->dh, NULL, p->dx, p->n,
-                    width);
+    s = linear_back(p, 0, TS_TERNARY_E, l->h, p->logits, l->dh, false);
+    return s ? s : ts_layers_last_back(l, p->last, p->rstd_last);
 }
 
 ts_status ts_ternary_run(ts_ternary_pass *p, bool back, double *nll_sum)
 {
     const int64_t n_layer = p->d.n_layer;
-    ts_status     s = embed(p, ts_ternary_layer_of(p, 0).x);
+    ts_status     s = embed(p, layer_of(p, 0).x);
     set_positions(p);
     for (int64_t l = 0; !s && l < n_layer; l++) {
-        s = attend(p, l);
-        if (!s) s = feed(p, l, l + 1 < n_layer ? ts_ternary_layer_of(p, l + 1).x : p->last);
+        const ts_layer y = layer_of(p, l);
+        s = ts_layer_forward(&p->layers, l, &y, l + 1 < n_layer ? layer_of(p, l + 1).x : p->last);
     }
     if (!s) s = head(p, back, nll_sum);
     for (int64_t l = n_layer - 1; back && !s && l >= 0; l--) {
-        s = feed_back(p, l);
-        if (!s) s = attend_back(p, l);
+        const ts_layer y = layer_of(p, l);
+        s = ts_layer_backward(&p->layers, l, &y);
     }
     return back && !s ? embed_back(p) : s;
 }
@@ -497,37 +269,24 @@ static ts_status linear_bytes(const ts_ternary_place *w, const ts_exec *x, int64
 
 /* For a number of sequences, the workspace of attention grows with their length, but not with their
  * number. */
-static ts_status attention_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *most)
+static ts_status attention_bytes(ts_ternary_pass *p, size_t *most)
 {
-    static float any;
-    ts_status    s = TS_OK;
-    for (int64_t b = 1; !s && b <= d->max_batch; b++) {
-        const ts_attention_dims                a = attention_dims(d, b, d->max_tokens - 1);
-        const ts_flash_attention_args          f = { a, &any, &any, &any, NULL, &any, &any };
-        const ts_flash_attention_backward_args g = { a,    &any, &any, &any, &any, &any,
-                                                     &any, NULL, &any, &any, &any };
-        size_t                                 bytes = 0;
-        s = more(ts_flash_attention_workspace(&f, x, &bytes), &bytes, most);
-        if (!s) s = more(ts_flash_attention_backward_workspace(&g, x, &bytes), &bytes, most);
+    ts_status s = TS_OK;
+    for (int64_t b = 1; !s && b <= p->d.max_batch; b++) {
+        p->layers.n_batch = b;
+        s = ts_layers_attention_bytes(&p->layers, most);
     }
     return s;
 }
 
 /* Up to n rows of a norm. Fewer rows may need more workspace, since rows are divided into chunks of
  * whole sizes; the largest number has the smallest chunks, a power of two in number. */
-static ts_status norm_bytes(const ts_ternary_dims *d, const ts_exec *x, int64_t n, int64_t width,
-                            size_t *most)
+static ts_status norm_bytes(const ts_ternary_pass *p, int64_t n, int64_t width, size_t *most)
 {
-    static float                   any;
-    const ts_ternary_pass          p = { .d = *d };
-    const ts_rms_norm_forward_args f = norm_args(&p, &any, &any, &any, &any, n, width);
-    size_t                         bytes = 0;
-    ts_status s = more(ts_rms_norm_forward_workspace(&f, x, &bytes), &bytes, most);
+    ts_status s = TS_OK;
     for (int64_t below = 1; !s && n > 0; n = n == 1 ? 0 : below, below = 1) {
         while (below < n - below) below *= 2;
-        const ts_rms_norm_backward_args b =
-            norm_back_args(&any, &any, &any, &any, NULL, &any, &any, n, width);
-        s = more(ts_rms_norm_backward_workspace(&b, x, &bytes), &bytes, most);
+        s = ts_layers_norm_bytes(&p->layers, n, width, most);
     }
     return s;
 }
@@ -550,18 +309,19 @@ static ts_status entropy_bytes(const ts_ternary_dims *d, const ts_exec *x, int64
     return more(ts_cross_entropy_logits_workspace(&a, x, &bytes), &bytes, most);
 }
 
-/* Rotation and activation need none, which is checked where they are called. */
 ts_status ts_ternary_inner_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *n_bytes)
 {
-    const int64_t n = d->max_batch * (d->max_tokens - 1);
+    const int64_t   n = d->max_batch * (d->max_tokens - 1);
+    ts_ternary_pass p = { .d = *d, .x = *x };
     *n_bytes = 0;
+    ts_ternary_layers(&p, d->max_batch, d->max_tokens);
     ts_status s = embed_bytes(d, x, n, n_bytes);
     if (!s) s = entropy_bytes(d, x, n, n_bytes);
     for (int i = 0; !s && i <= TS_TERNARY_E; i++) {
         const ts_ternary_place w = ts_ternary_place_of(d, 0, (ts_ternary_slot)i);
         s = linear_bytes(&w, x, n, n_bytes);
     }
-    if (!s) s = norm_bytes(d, x, n, d->width, n_bytes);
-    if (!s) s = norm_bytes(d, x, n * d->n_head, d->head_dim, n_bytes);
-    return s ? s : attention_bytes(d, x, n_bytes);
+    if (!s) s = norm_bytes(&p, n, d->width, n_bytes);
+    if (!s) s = norm_bytes(&p, n * d->n_head, d->head_dim, n_bytes);
+    return s ? s : attention_bytes(&p, n_bytes);
 }

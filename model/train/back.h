@@ -30,7 +30,6 @@ typedef struct ts_back {
     /* right[i]: the first of the largest logits of row i is its target's. */
     void (*find_right)(const void *logits, const int32_t *target, bool *right, int64_t n,
                        int64_t n_vocab, int n_threads);
-    void (*add)(void *y, const void *x, int64_t n, int n_threads);
     void (*add_float)(void *y, const float *x, int64_t n, int n_threads);
     void (*to_float)(float *y, const void *x, int64_t n);
     void (*of_float)(void *y, const float *x, int64_t n);

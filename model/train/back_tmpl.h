@@ -55,14 +55,6 @@ static void find_right(const void *logits, const int32_t *target, bool *right, i
 
 /* ---- element by element ---- */
 
-static void add(void *y, const void *x, int64_t n, int n_threads)
-{
-    real       *to = y;
-    const real *from = x;
-#pragma omp parallel for num_threads(ts_threads_for(n, n_threads)) schedule(static, CHUNK)
-    for (int64_t i = 0; i < n; i++) to[i] += from[i];
-}
-
 static void add_float(void *y, const float *x, int64_t n, int n_threads)
 {
     real *to = y;
@@ -83,7 +75,6 @@ static void of_float(void *y, const float *x, int64_t n)
 const ts_back BACK = {
     .product = product,
     .find_right = find_right,
-    .add = add,
     .add_float = add_float,
     .to_float = to_float,
     .of_float = of_float,

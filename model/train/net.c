@@ -85,44 +85,13 @@ static void randomise(ts_net *n, uint64_t seed)
 
 /* ---- memory ---- */
 
-static void lay_layer(const ts_net *n, ts_net_layer *y, char *base, size_t *used)
-{
-    const ts_decoder_dims *d = &n->o.dims;
-    const int64_t q = n->n * d->n_head * d->head_dim, kv = n->n * d->n_kv_head * d->head_dim;
-    y->x = ts_cut(base, used, n->n * d->width, n->size);
-    y->middle = ts_cut(base, used, n->n * d->width, n->size);
-    y->q_raw = ts_cut(base, used, q, n->size);
-    y->k_raw = ts_cut(base, used, kv, n->size);
-    y->q = ts_cut(base, used, q, n->size);
-    y->k = ts_cut(base, used, kv, n->size);
-    y->v = ts_cut(base, used, kv, n->size);
-    y->out = ts_cut(base, used, q, n->size);
-    y->lse = ts_cut(base, used, n->n * d->n_head, n->size);
-    y->gate = ts_cut(base, used, n->n * d->n_ffn, n->size);
-    y->up = ts_cut(base, used, n->n * d->n_ffn, n->size);
-    y->rstd_1 = ts_cut(base, used, n->n, n->size);
-    y->rstd_2 = ts_cut(base, used, n->n, n->size);
-    y->rstd_q = ts_cut(base, used, n->n * d->n_head, n->size);
-    y->rstd_k = ts_cut(base, used, n->n * d->n_kv_head, n->size);
-}
-
 static void lay_pass(ts_net *n, char *base, size_t *used)
 {
     const ts_decoder_dims *d = &n->o.dims;
-    const int64_t q = n->n * d->n_head * d->head_dim, kv = n->n * d->n_kv_head * d->head_dim;
-    void **const  wide[] = { &n->x, &n->h, &n->t, &n->dx, &n->dx_before, &n->dh };
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        *wide[i] = ts_cut(base, used, n->n * d->width, n->size);
-    n->dq = ts_cut(base, used, q, n->size);
-    n->dk = ts_cut(base, used, kv, n->size);
-    n->dv = ts_cut(base, used, kv, n->size);
-    n->dout = ts_cut(base, used, q, n->size);
-    n->act = ts_cut(base, used, n->n * d->n_ffn, n->size);
-    n->dgate = ts_cut(base, used, n->n * d->n_ffn, n->size);
-    n->dup = ts_cut(base, used, n->n * d->n_ffn, n->size);
+    n->x = ts_cut(base, used, n->n * d->width, n->size);
+    n->t = ts_cut(base, used, n->n * d->width, n->size);
+    ts_layers_cut(&n->layers, base, used);
     n->rstd_last = ts_cut(base, used, n->n, n->size);
-    n->frequency = ts_cut(base, used, d->head_dim / 2, sizeof *n->frequency);
-    n->position = ts_cut(base, used, n->n, sizeof *n->position);
     n->logits = ts_cut(base, used, n->n_head_row * d->n_vocab, n->size);
     n->token = ts_cut(base, used, n->n, sizeof *n->token);
     n->loss = ts_cut(base, used, n->n_head_row, n->size);
@@ -154,7 +123,8 @@ static size_t lay(ts_net *n, char *base)
     size_t used = 0;
     n->weight = ts_cut(base, &used, n->n_count, n->size);
     n->gradient = ts_cut(base, &used, n->n_count, n->size);
-    for (int64_t l = 0; l < n->o.dims.n_layer; l++) lay_layer(n, &n->layer[l], base, &used);
+    for (int64_t l = 0; l < n->o.dims.n_layer; l++)
+        ts_layer_cut(&n->layers, &n->layer[l], base, &used);
     lay_pass(n, base, &used);
     if (n->o.ternary) lay_ternary(n, base, &used);
     return used;
@@ -164,8 +134,8 @@ static size_t lay(ts_net *n, char *base)
 static void set_positions(ts_net *n)
 {
     for (int64_t i = 0; i < n->o.dims.head_dim / 2; i++)
-        n->frequency[i] = ts_rope_frequency(&n->o.dims, i);
-    for (int64_t r = 0; r < n->n; r++) n->position[r] = (int32_t)(r % n->o.n_token);
+        n->layers.frequency[i] = ts_rope_frequency(&n->o.dims, i);
+    for (int64_t r = 0; r < n->n; r++) n->layers.position[r] = (int32_t)(r % n->o.n_token);
 }
 
 /* Of a net on a CUDA device: what is looked at, and packed, on the host. */
@@ -240,6 +210,7 @@ bool ts_net_create(const ts_net_options *o, uint64_t seed, ts_net **out, char wh
     n->exec = (ts_exec) { .device = TS_CPU,
                           .n_threads = ts_thread_count(o->n_threads),
                           .deterministic = 1 };
+    ts_net_layers(n);
     const bool cuda = o->device == TS_CUDA;
     bool       ok = list_all(n, why) && (cuda ? allocate_copies(n, why) : allocate(n, why));
     if (ok) randomise(n, seed);

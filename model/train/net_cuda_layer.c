@@ -13,16 +13,11 @@
 
 /* ---- attention ---- */
 
-static ts_attention_dims attention_dims(const ts_net *n)
-{
-    ts_attention_dims d = ts_net_attention_dims(n);
-    d.dtype = n->cuda->type;
-    return d;
-}
-
 static ts_flash_attention_args forward_args(const ts_net *n, const ts_cuda_layer *y)
 {
-    return (ts_flash_attention_args) { attention_dims(n), y->q, y->k, y->v, NULL, y->out, y->lse };
+    return (ts_flash_attention_args) {
+        ts_layers_attention(&n->layers), y->q, y->k, y->v, NULL, y->out, y->lse
+    };
 }
 
 static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_cuda_layer *y,
@@ -30,7 +25,17 @@ static ts_flash_attention_backward_args backward_args(const ts_net *n, const ts_
 {
     const ts_net_cuda *c = n->cuda;
     return (ts_flash_attention_backward_args) {
-        attention_dims(n), y->q, y->k, y->v, y->out, c->dout, y->lse, NULL, c->dq, c->dk, dv,
+        ts_layers_attention(&n->layers),
+        y->q,
+        y->k,
+        y->v,
+        y->out,
+        c->dout,
+        y->lse,
+        NULL,
+        c->dq,
+        c->dk,
+        dv,
     };
 }
 

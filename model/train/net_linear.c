@@ -78,7 +78,7 @@ static ts_status ternary_back(const ts_net *n, ts_shape shape, const void *w, vo
     };
     const ts_status status = ts_ternary_linear_backward(&a, &n->exec);
     if (status) return status;
-    if (add) n->back->add(dx, n->t, n_rows * shape.cols, n->exec.n_threads);
+    if (add) ts_layers_add(&n->layers, dx, n->t, n_rows * shape.cols);
     n->back->add_float(dw, n->dlatent, count, n->exec.n_threads);
     return TS_OK;
 }
@@ -160,7 +160,7 @@ static ts_embedding_backward_args embed_back_args(const ts_net *n)
         .dy_stride = width,
         .scale = 1,
         .token = n->token,
-        .dy = n->dx,
+        .dy = n->layers.dx,
         .dtable = ts_net_at(n, n->gradient, 0, TS_W_EMBED),
     };
 }
@@ -184,8 +184,8 @@ static ts_status matrix_workspace(const ts_net *n, const ts_param *p, int64_t n_
 {
     const float                          *w = n->dlatent; /* to have something to point at */
     const ts_ternary_pack_args            k = { dims(n, p->shape, 0), w, n->code, n->scale };
-    const ts_ternary_linear_args          f = { dims(n, p->shape, n_rows), w, n->x, n->h };
-    const ts_ternary_linear_backward_args b = { f.d, w, n->x, n->x, n->h, n->dlatent };
+    const ts_ternary_linear_args          f = { dims(n, p->shape, n_rows), w, n->x, n->t };
+    const ts_ternary_linear_backward_args b = { f.d, w, n->x, n->x, n->t, n->dlatent };
     size_t                                bytes = 0;
     ts_status s = more(ts_ternary_pack_workspace(&k, &n->exec, &bytes), &bytes, most);
     if (!s) s = more(ts_ternary_linear_workspace(&f, &n->exec, &bytes), &bytes, most);

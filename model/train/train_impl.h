@@ -5,7 +5,7 @@
 
 #include "back.h"
 #include "model_impl.h"
-#include "touchstone/attention.h"
+#include "ternary_training_layer.h"
 #include "touchstone/ternary.h"
 #include "train.h"
 #include "train_cuda.h"
@@ -20,17 +20,6 @@ typedef struct ts_param {
 } ts_param;
 
 enum { TS_NET_MATRICES = 7, TS_NET_NORMS = 4 }; /* of a layer */
-
-/* What forward leaves behind for backward, of each layer. */
-typedef struct ts_net_layer {
-    void *x, *middle;      /* [n][width]: residual before attention, and before feed-forward */
-    void *q_raw, *k_raw;   /* before norm and rotation */
-    void *q, *k, *v, *out; /* [n][heads][head_dim]; of attention */
-    void *lse;             /* [n_batch][n_head][n_token] */
-    void *gate, *up;       /* [n][n_ffn] */
-    void *rstd_1, *rstd_2; /* [n], of norms */
-    void *rstd_q, *rstd_k; /* [n][heads] */
-} ts_net_layer;
 
 typedef struct ts_net_cuda ts_net_cuda;
 
@@ -48,16 +37,11 @@ struct ts_net {
     float         *moments;           /* [2][n_count]; NULL: none yet */
     ts_net_cuda   *cuda;              /* NULL on the CPU */
     void          *memory;            /* all that follows, weights and gradient */
-    ts_net_layer  *layer;             /* [n_layer] */
-    int32_t       *token;             /* [n] */
-    void          *x;                 /* [n][width]: after the last layer */
-    void          *h, *t, *dx, *dh;   /* [n][width] */
-    void          *dq, *dk, *dv, *dout;
-    void          *act, *dgate, *dup;  /* [n][n_ffn] */
-    void          *dx_before;          /* [n][width]: takes the place of dx, and dx its own */
+    ts_layers      layers;
+    ts_layer      *layer;              /* [n_layer] */
+    int32_t       *token;              /* [n] */
+    void          *x, *t;              /* [n][width]: after the last layer; any */
     void          *rstd_last;          /* [n] */
-    double        *frequency;          /* [head_dim / 2], of the rotation */
-    int32_t       *position;           /* [n] */
     void          *logits;             /* [n_head_row][n_vocab] */
     int64_t        n_head_row;         /* rows that are multiplied by the head at once */
     void          *loss, *lse, *total; /* [n_head_row]; [1] */
@@ -77,7 +61,8 @@ static inline void *ts_net_at(const ts_net *n, void *all, int64_t layer, ts_slot
 
 int ts_thread_count(int wanted); /* 0: OpenMP's */
 
-ts_attention_dims ts_net_attention_dims(const ts_net *n);
+/* Shapes of the layers and what they call. */
+void ts_net_layers(ts_net *n);
 
 /* The largest workspace that the kernels of a pass need. */
 ts_status ts_net_workspace(const ts_net *n, size_t *n_bytes);

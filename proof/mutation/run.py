@@ -55,6 +55,7 @@ BY_TESTS = [
     (r"/beam_search\w*\.c:(look|host|ts_beam_search_host)$", ["unit_beam_search", "unit_beam_search_random"]),
     (r"/tree_verify\w*\.c:\w*host\w*$", ["unit_tree_verify", "unit_tree_verify_random"]),
     (r"/kv_cache\w*\.[ch]:(ts_kv_as_\w+|ts_kv_position|ts_kv_base)$", ["unit_kv_tree"]),
+    (r"/ternary_training_layer\.c:ts_layers_add$", ["unit_train"]),
 ]
 
 
