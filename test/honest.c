@@ -227,7 +227,7 @@ static void ask_invalid(entrant *e, ts_cage *k, int slot, const ts_task *t, cons
         ts_flaw f = { 0 };
         memcpy(args, sound, t->args_bytes);
         ts_cage_exec(k, slot, &x);
-        if (!t->spoil(i, args, &x, &must)) return;
+        if (!ts_task_spoil(t, i, args, &x, &must)) return;
         e->n.refusals++;
         if (!ts_cage_call_with(k, slot, args, &x, &r))
             reject(e, c, t, (uint64_t)i, ts_call_reason(&r), &r, &r.flaw);

@@ -78,7 +78,7 @@ void ts_session_workspace(ts_session *s)
 static bool spoil(ts_session *s, const ts_order *o, void *args, ts_exec *x)
 {
     s->reply->must = TS_E_WORKSPACE;
-    if (o->spoil >= 2) return o->task->spoil(o->spoil - 2, args, x, &s->reply->must);
+    if (o->spoil >= 2) return ts_task_spoil(o->task, o->spoil - 2, args, x, &s->reply->must);
     if (o->spoil == 0) x->workspace = NULL;
     if (x->workspace_bytes) x->workspace_bytes -= o->spoil;
     return true;

@@ -55,7 +55,7 @@ static void start(asker *a)
 static bool spoil(const asker *a, int way, void *args, ts_exec *x, ts_status *must)
 {
     *must = TS_E_WORKSPACE;
-    if (way >= 2) return a->e->task->spoil(way - 2, args, x, must);
+    if (way >= 2) return ts_task_spoil(a->e->task, way - 2, args, x, must);
     if (way == 0) x->workspace = NULL;
     x->workspace_bytes -= (size_t)way;
     return true;

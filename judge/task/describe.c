@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "spoil.h"
 #include "task.h"
 
 const ts_task *ts_task_called(const char *name)
@@ -32,6 +33,11 @@ const ts_number *ts_task_number(const ts_task *t, const char *name)
     const ts_number *n = t->number;
     while (n->name && strcmp(n->name, name)) n++;
     return n->name ? n : NULL;
+}
+
+bool ts_task_spoil(const ts_task *t, int i, void *args, ts_exec *x, ts_status *must)
+{
+    return t->spoil ? t->spoil(i, args, x, must) : ts_spoil(t->invalid, &i, args, x, must);
 }
 
 int ts_task_shape(const ts_task *t, const ts_case *c, const ts_buf *b, int64_t extent[TS_MAX_RANK])

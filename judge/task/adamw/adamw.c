@@ -196,41 +196,31 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    step_args   *a = args;
-    static float any[1];
-    const double bad[] = { NAN, INFINITY, -1, 0, 1 };
-    (void)x;
-    *must = i < 21 ? TS_E_ARG : i < 22 ? TS_E_SHAPE : i < 28 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) a->lr = bad[i];
-    else if (i < 6) a->weight_decay = bad[i - 3];
-    else if (i < 10) a->eps = bad[i - 6];
-    else if (i < 14) a->beta1 = (const double[]) { NAN, INFINITY, -1, 1 }[i - 10];
-    else if (i < 18) a->beta2 = (const double[]) { NAN, INFINITY, -1, 1 }[i - 14];
-    else if (i < 21) a->step = (const int64_t[]) { 0, -1, INT64_MIN }[i - 18];
-    else if (i == 21) a->n_decay = a->n + 1;
-    else if (i < 25) a->dtype = (const ts_dtype[]) { TS_U8, TS_I32, (ts_dtype)99 }[i - 22];
-    else if (i < 28) a->grad_dtype = (const ts_dtype[]) { TS_F64, TS_BF16, (ts_dtype)99 }[i - 25];
-    else if (i == 28) a->master = any; /* of floats there is none */
-    else return false;
-    return true;
-}
+#define AT(member)     offsetof(step_args, member)
+#define BAD(must, ...) TS_BAD(step_args, TS_E_##must, __VA_ARGS__)
 
-#define AT(member) offsetof(step_args, member)
+static const float  any[1];
+static const ts_bad bad[] = {
+    BAD(ARG, lr, NAN, INFINITY, -1),
+    BAD(ARG, weight_decay, NAN, INFINITY, -1),
+    BAD(ARG, eps, NAN, INFINITY, -1, 0),
+    BAD(ARG, beta1, NAN, INFINITY, -1, 1),
+    BAD(ARG, beta2, NAN, INFINITY, -1, 1),
+    BAD(ARG, step, 0, -1, INT64_MIN),
+    TS_BAD_LIKE(step_args, TS_E_SHAPE, n_decay, n, 1),
+    BAD(DTYPE, dtype, TS_U8, TS_I32, 99),
+    BAD(DTYPE, grad_dtype, TS_F64, TS_BF16, 99),
+    TS_BAD_TO(step_args, TS_E_ARG, master, any), /* of floats there is none */
+    { 0 },
+};
 
 static const ts_invalid invalid = {
     .pointer = { AT(grad) + 1, AT(w) + 1, AT(m) + 1, AT(v) + 1 },
     .extent = { { AT(n), 0, 0, 0, false, false }, { AT(n_decay), 0, 0, 0, false, false } },
     .n_extent = 2,
     .product = { { { 1 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_adamw_step = {
     .name = "adamw_step",
@@ -260,5 +250,5 @@ const ts_task ts_task_adamw_step = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
 };

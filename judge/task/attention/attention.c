@@ -190,23 +190,15 @@ static ts_cost cost(const ts_case *c)
                        .flops = 4 * (double)d.head_dim * ts_attention_pairs(&d) };
 }
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    fwd_args *a = args;
-    return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
-}
+static_assert(offsetof(fwd_args, d) == 0, "the dims come first");
+static const ts_bad bad[] = { TS_ATTENTION_BAD(fwd_args, q), { 0 } };
 
 static const ts_invalid invalid = {
     .pointer = { TS_POINTER(fwd_args, q), TS_POINTER(fwd_args, k), TS_POINTER(fwd_args, v),
                  TS_POINTER(fwd_args, o) },
-    TS_ATTENTION_EXTENTS(fwd_args),
-    .more = more,
+    TS_ATTENTION_EXTENTS,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_flash_attention = {
     .name = "flash_attention",
@@ -240,7 +232,7 @@ const ts_task ts_task_flash_attention = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonfinite", "a NaN or infinity in a query makes its own row NaN and no other",
                  true },
                { "nonfinite_key", "a score of NaN or +inf makes its row NaN, one of -inf weighs 0",

@@ -322,24 +322,16 @@ static ts_cost cost(const ts_case *c)
                        .flops = 10 * D * ts_attention_pairs(&d) };
 }
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    bwd_args *a = args;
-    return ts_attention_more(i, &a->d, x, a->q, &a->kv_len, must);
-}
+static_assert(offsetof(bwd_args, d) == 0, "the dims come first");
+static const ts_bad bad[] = { TS_ATTENTION_BAD(bwd_args, q), { 0 } };
 
 static const ts_invalid invalid = {
     .pointer = { TS_POINTER(bwd_args, q), TS_POINTER(bwd_args, k), TS_POINTER(bwd_args, v),
                  TS_POINTER(bwd_args, o), TS_POINTER(bwd_args, dout), TS_POINTER(bwd_args, lse),
                  TS_POINTER(bwd_args, dq), TS_POINTER(bwd_args, dk), TS_POINTER(bwd_args, dv) },
-    TS_ATTENTION_EXTENTS(bwd_args),
-    .more = more,
+    TS_ATTENTION_EXTENTS,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_flash_attention_backward = {
     .name = "flash_attention_backward",
@@ -377,7 +369,7 @@ const ts_task ts_task_flash_attention_backward = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "empty", SEES_NONE, false } },
     .common = common,
     .scope = ts_attention_scope,

@@ -251,36 +251,35 @@ static ts_cost cost(const ts_case *c)
                        .flops = 4 * D * ts_attention_pairs(&d) };
 }
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    static float       bad[64];
-    static const float is_bad[] = { 0, -1, NAN, INFINITY };
-    fp8_args          *a = args;
-    *must = TS_E_ARG;
-    if (i < 12 && x->device != TS_CPU) i += 12; /* which does not look at them */
-    if (i < 12) {
-        for (int k = 0; k < 64; k++) bad[k] = is_bad[i % 4];
-        *(i < 4 ? &a->q_scale : i < 8 ? &a->k_scale : &a->v_scale) = bad;
-        return true;
-    }
-    if (i > 12) return ts_attention_more(i - 13, &a->d, x, a->k_scale, &a->kv_len, must);
-    *must = TS_E_DTYPE;
-    a->d.dtype = TS_F64;
-    return true;
-}
+#define FOUR(x)    x, x, x, x
+#define SIXTEEN(x) FOUR(x), FOUR(x), FOUR(x), FOUR(x)
+static const float zero[64], minus[] = { FOUR(SIXTEEN(-1)) },
+                             not_a_number[] = { FOUR(SIXTEEN(NAN)) },
+                             infinite[] = { FOUR(SIXTEEN(INFINITY)) };
+
+#define SCALES(member)                                                                             \
+    TS_BAD_TO(fp8_args, TS_E_ARG | TS_HOST, member, zero),                                         \
+        TS_BAD_TO(fp8_args, TS_E_ARG | TS_HOST, member, minus),                                    \
+        TS_BAD_TO(fp8_args, TS_E_ARG | TS_HOST, member, not_a_number),                             \
+        TS_BAD_TO(fp8_args, TS_E_ARG | TS_HOST, member, infinite)
+
+static_assert(offsetof(fp8_args, d) == 0, "the dims come first");
+static const ts_bad bad[] = {
+    SCALES(q_scale),
+    SCALES(k_scale),
+    SCALES(v_scale),
+    TS_BAD(fp8_args, TS_E_DTYPE, d.dtype, TS_F64),
+    TS_ATTENTION_BAD(fp8_args, k_scale),
+    { 0 },
+};
 
 static const ts_invalid invalid = {
     .pointer = { TS_POINTER(fp8_args, q), TS_POINTER(fp8_args, k), TS_POINTER(fp8_args, v),
                  TS_POINTER(fp8_args, q_scale), TS_POINTER(fp8_args, k_scale),
                  TS_POINTER(fp8_args, v_scale), TS_POINTER(fp8_args, o) },
-    TS_ATTENTION_EXTENTS(fp8_args),
-    .more = more,
+    TS_ATTENTION_EXTENTS,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_flash_attention_fp8 = {
     .name = "flash_attention_fp8",
@@ -313,5 +312,5 @@ const ts_task ts_task_flash_attention_fp8 = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
 };

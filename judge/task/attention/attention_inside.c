@@ -271,19 +271,7 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
 
 /* ---- invalid calls ---- */
 
-bool ts_attention_more(int i, ts_attention_dims *d, const ts_exec *x, const void *floats,
-                       const int32_t **kv_len, ts_status *must)
+int64_t ts_attention_uneven(void *dims)
 {
-    *must = i < 5 || i == 11 ? TS_E_ARG : i < 7 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i == 0) d->scale = NAN;
-    else if (i == 1) d->scale = -INFINITY;
-    else if (i == 2) d->causal = 2;
-    else if (i == 3) d->layout = (ts_attention_layout)2;
-    else if (i == 4) d->causal = 0, d->window = 3;
-    else if (i == 5) d->n_kv_head = d->n_q_head + 1;
-    else if (i == 6) d->n_q_head = 2 * d->n_kv_head + 1;
-    else if (i < 11) d->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_I32, (ts_dtype)99 }[i - 7];
-    else if (i == 11 && x->device == TS_CPU) *kv_len = floats; /* which a device does not look at */
-    else return false;
-    return true;
+    return 2 * ((const ts_attention_dims *)dims)->n_kv_head + 1;
 }

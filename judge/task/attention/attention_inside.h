@@ -3,6 +3,7 @@
 #ifndef TS_TASK_ATTENTION_INSIDE_H
 #define TS_TASK_ATTENTION_INSIDE_H
 
+#include <assert.h>
 #include <math.h>
 
 #include "attention_cases.h"
@@ -162,26 +163,36 @@ void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len,
 /* causal and window, which the case has in one number. */
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
-/* Of both tasks, by the type of their args: n_batch, n_q, n_k, n_q_head, n_kv_head, head_dim, and
- * hints. What is no extent and no pointer of theirs is the same: floats are an input, which has
- * lengths that cannot be. */
-#define TS_ATTENTION_DIM_(type, member, ...)                                                       \
+/* Invalid calls of all three tasks, whose args begin with the dims: n_batch, n_q, n_k, n_q_head,
+ * n_kv_head, head_dim, and hints. */
+#define TS_ATTENTION_DIM_(member, ...)                                                             \
     {                                                                                              \
-        offsetof(type, d.member), __VA_ARGS__                                                      \
+        offsetof(ts_attention_dims, member), __VA_ARGS__                                           \
     }
-#define TS_ATTENTION_EXTENTS(type)                                                                 \
-    .extent = { TS_ATTENTION_DIM_(type, n_batch, 0, 0, 0, true, false),                            \
-                TS_ATTENTION_DIM_(type, n_q, 0, 0, 0, false, false),                               \
-                TS_ATTENTION_DIM_(type, n_k, 0, 0, 0, false, false),                               \
-                TS_ATTENTION_DIM_(type, n_q_head, 1, 0, 0, false, false),                          \
-                TS_ATTENTION_DIM_(type, n_kv_head, 1, 0, offsetof(type, d.n_q_head), false,        \
+#define TS_ATTENTION_EXTENTS                                                                       \
+    .extent = { TS_ATTENTION_DIM_(n_batch, 0, 0, 0, true, false),                                  \
+                TS_ATTENTION_DIM_(n_q, 0, 0, 0, false, false),                                     \
+                TS_ATTENTION_DIM_(n_k, 0, 0, 0, false, false),                                     \
+                TS_ATTENTION_DIM_(n_q_head, 1, 0, 0, false, false),                                \
+                TS_ATTENTION_DIM_(n_kv_head, 1, 0, offsetof(ts_attention_dims, n_q_head), false,   \
                                   false),                                                          \
-                TS_ATTENTION_DIM_(type, head_dim, 1, 256, 0, false, false),                        \
-                TS_ATTENTION_DIM_(type, window, 0, 0, 0, false, true),                             \
-                TS_ATTENTION_DIM_(type, tile_q, 0, 0, 0, false, true),                             \
-                TS_ATTENTION_DIM_(type, tile_k, 0, 0, 0, false, true) },                           \
+                TS_ATTENTION_DIM_(head_dim, 1, 256, 0, false, false),                              \
+                TS_ATTENTION_DIM_(window, 0, 0, 0, false, true),                                   \
+                TS_ATTENTION_DIM_(tile_q, 0, 0, 0, false, true),                                   \
+                TS_ATTENTION_DIM_(tile_k, 0, 0, 0, false, true) },                                 \
     .n_extent = 9, .product = { { { 1, 2, 4, 6 } }, { { 1, 3, 5, 6 } } }
-bool ts_attention_more(int i, ts_attention_dims *d, const ts_exec *x, const void *floats,
-                       const int32_t **kv_len, ts_status *must);
+
+/* Numbers; then, on the CPU, lengths that cannot be: an input of floats. */
+#define TS_ATTENTION_BAD(type, floats)                                                             \
+    TS_BAD(ts_attention_dims, TS_E_ARG, scale, NAN, -INFINITY),                                    \
+        TS_BAD(ts_attention_dims, TS_E_ARG, causal, 2),                                            \
+        TS_BAD(ts_attention_dims, TS_E_ARG, layout, 2),                                            \
+        TS_BAD(ts_attention_dims, TS_E_ARG, window, 3),                                            \
+        TS_BAD(ts_attention_dims, TS_ALSO, causal, 0),                                             \
+        TS_BAD_LIKE(ts_attention_dims, TS_E_SHAPE, n_kv_head, n_q_head, 1),                        \
+        TS_BAD_OF(ts_attention_dims, TS_E_SHAPE, n_q_head, ts_attention_uneven),                   \
+        TS_BAD(ts_attention_dims, TS_E_DTYPE, dtype, TS_U8, TS_U4, TS_I32, 99),                    \
+        TS_BAD_LIKE(type, TS_E_ARG | TS_HOST, kv_len, floats, 0)
+int64_t ts_attention_uneven(void *dims); /* 2 n_kv_head + 1 */
 
 #endif

@@ -323,33 +323,32 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
+#define AT(member)          offsetof(ts_cross_entropy_args, member)
+#define BAD(must, ...)      TS_BAD(ts_cross_entropy_args, TS_E_##must, __VA_ARGS__)
+#define LIKE(must, ...)     TS_BAD_LIKE(ts_cross_entropy_args, must, __VA_ARGS__)
+#define ALSO(member, value) TS_BAD(ts_cross_entropy_args, TS_ALSO, member, value)
+
 /* Shorter vocabularies and another ignore_index make some target invalid, which only calls on the
  * CPU see. */
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_cross_entropy_args *a = args;
-    const double           bad[] = { NAN, INFINITY, -INFINITY, -1, 1.5 };
-    *must = i < 19 ? TS_E_ARG : i < 21 ? TS_E_SHAPE : i < 27 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) a->scale = bad[i];
-    else if (i < 8) a->smoothing = bad[i - 3];
-    else if (i < 12) a->z_loss = bad[i - 8];
-    else if (i < 16) a->softcap = bad[i - 12];
-    else if (i == 16) a->mean = 2;
-    else if (i == 17) a->accumulate = -1;
-    else if (i == 18) a->chunk = -1;
-    else if (i == 19) a->h_stride = a->n_hidden - 1;
-    else if (i == 20) a->w_stride = a->n_hidden - 1;
-    else if (i < 24) a->dtype = (const ts_dtype[]) { TS_U8, TS_I32, (ts_dtype)99 }[i - 21];
-    else if (i < 27) a->grad_dtype = (const ts_dtype[]) { TS_F64, TS_F16, (ts_dtype)99 }[i - 24];
-    else if (x->device != TS_CPU) return false;
-    else if (i == 27) a->n_vocab--;
-    else if (i == 28) a->ignore_index = -101;
-    else if (i == 29) a->n_vocab--, a->dh = a->dw = NULL;
-    else return false;
-    return true;
-}
-
-#define AT(member) offsetof(ts_cross_entropy_args, member)
+static const ts_bad bad[] = {
+    BAD(ARG, scale, NAN, INFINITY, -INFINITY),
+    BAD(ARG, smoothing, NAN, INFINITY, -INFINITY, -1, 1.5),
+    BAD(ARG, z_loss, NAN, INFINITY, -INFINITY, -1),
+    BAD(ARG, softcap, NAN, INFINITY, -INFINITY, -1),
+    BAD(ARG, mean, 2),
+    BAD(ARG, accumulate, -1),
+    BAD(ARG, chunk, -1),
+    LIKE(TS_E_SHAPE, h_stride, n_hidden, -1),
+    LIKE(TS_E_SHAPE, w_stride, n_hidden, -1),
+    BAD(DTYPE, dtype, TS_U8, TS_I32, 99),
+    BAD(DTYPE, grad_dtype, TS_F64, TS_F16, 99),
+    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    BAD(ARG | TS_HOST, ignore_index, -101),
+    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    ALSO(dh, 0),
+    ALSO(dw, 0),
+    { 0 },
+};
 
 /* n_rows, n_vocab, n_hidden, h_stride, w_stride */
 static const ts_invalid invalid = {
@@ -361,13 +360,8 @@ static const ts_invalid invalid = {
                 { AT(w_stride), 1, 0, 0, false, true } },
     .n_extent = 5,
     .product = { { { 1, 3 } }, { { 1, 4 } }, { { 2, 3 } }, { { 2, 5 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_cross_entropy = {
     .name = "cross_entropy",
@@ -405,7 +399,7 @@ const ts_task ts_task_cross_entropy = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
                { "ignored_nonfinite", ts_cross_entropy_ignored, true },
                { "masked", ts_cross_entropy_masked, true } },

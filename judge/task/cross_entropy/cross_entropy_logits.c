@@ -133,29 +133,26 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_cross_entropy_logits_args *a = args;
-    const double                  bad[] = { NAN, INFINITY, -INFINITY, -1, 1.5 };
-    *must = i < 19 ? TS_E_ARG : i < 20 ? TS_E_SHAPE : i < 23 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) a->scale = bad[i];
-    else if (i < 8) a->smoothing = bad[i - 3];
-    else if (i < 12) a->z_loss = bad[i - 8];
-    else if (i < 16) a->softcap = bad[i - 12];
-    else if (i == 16) a->mean = 2;
-    else if (i == 17) a->in_place = 2;
-    else if (i == 18) a->in_place = 1; /* and there is a dlogits */
-    else if (i == 19) a->row_stride = a->n_vocab - 1;
-    else if (i < 23) a->dtype = (const ts_dtype[]) { TS_U8, TS_I32, (ts_dtype)99 }[i - 20];
-    else if (x->device != TS_CPU) return false;
-    else if (i == 23) a->n_vocab--;
-    else if (i == 24) a->ignore_index = -101;
-    else if (i == 25) a->n_vocab--, a->dlogits = NULL;
-    else return false;
-    return true;
-}
+#define AT(member)      offsetof(ts_cross_entropy_logits_args, member)
+#define BAD(must, ...)  TS_BAD(ts_cross_entropy_logits_args, TS_E_##must, __VA_ARGS__)
+#define LIKE(must, ...) TS_BAD_LIKE(ts_cross_entropy_logits_args, must, __VA_ARGS__)
 
-#define AT(member) offsetof(ts_cross_entropy_logits_args, member)
+static const ts_bad bad[] = {
+    BAD(ARG, scale, NAN, INFINITY, -INFINITY),
+    BAD(ARG, smoothing, NAN, INFINITY, -INFINITY, -1, 1.5),
+    BAD(ARG, z_loss, NAN, INFINITY, -INFINITY, -1),
+    BAD(ARG, softcap, NAN, INFINITY, -INFINITY, -1),
+    BAD(ARG, mean, 2),
+    BAD(ARG, in_place, 2),
+    BAD(ARG, in_place, 1), /* and there is a dlogits */
+    LIKE(TS_E_SHAPE, row_stride, n_vocab, -1),
+    BAD(DTYPE, dtype, TS_U8, TS_I32, 99),
+    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    BAD(ARG | TS_HOST, ignore_index, -101),
+    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    TS_BAD(ts_cross_entropy_logits_args, TS_ALSO, dlogits, 0),
+    { 0 },
+};
 
 /* n_rows, n_vocab, row_stride */
 static const ts_invalid invalid = {
@@ -165,13 +162,8 @@ static const ts_invalid invalid = {
                 { AT(row_stride), 1, 0, 0, false, true } },
     .n_extent = 3,
     .product = { { { 1, 2 } }, { { 1, 3 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_cross_entropy_logits = {
     .name = "cross_entropy_logits",
@@ -203,7 +195,7 @@ const ts_task ts_task_cross_entropy_logits = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
                { "ignored_nonfinite", ts_cross_entropy_ignored, true },
                { "masked", ts_cross_entropy_masked, true } },

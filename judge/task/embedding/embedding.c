@@ -206,41 +206,36 @@ static ts_cost cost_backward(const ts_case *c)
 
 static const int32_t negative[] = { 0, -1 };
 
+#define AT(type, member)     offsetof(type##_args, member)
+#define P(type, member)      (AT(type, member) + 1)
+#define BAD(type, must, ...) TS_BAD(type##_args, TS_E_##must, __VA_ARGS__)
+#define SHORT(type, stride)  TS_BAD_LIKE(type##_args, TS_E_SHAPE, stride, n_cols, -1)
+
 /* A shorter vocabulary makes the first token invalid, which only calls on the CPU see. */
-static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    forward_args *a = args;
-    *must = i < 3 ? TS_E_ARG : i < 5 ? TS_E_SHAPE : i < 11 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) a->scale = (const double[]) { NAN, INFINITY, -INFINITY }[i];
-    else if (i == 3) a->y_stride = a->n_cols - 1;
-    else if (i == 4) a->table_stride = a->n_cols - 1;
-    else if (i < 8) a->dtype = (const ts_dtype[]) { TS_U8, TS_I32, (ts_dtype)99 }[i - 5];
-    else if (i < 11) a->y_dtype = (const ts_dtype[]) { TS_F64, TS_BF16, (ts_dtype)99 }[i - 8];
-    else if (x->device != TS_CPU) return false;
-    else if (i == 11) a->n_vocab--;
-    else if (i == 12) a->token = negative, a->n_rows = 2;
-    else return false;
-    return true;
-}
+#define TOKENS(type)                                                                               \
+    TS_BAD_LIKE(type##_args, TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),                            \
+        TS_BAD_TO(type##_args, TS_E_ARG | TS_HOST, token, negative),                               \
+        TS_BAD(type##_args, TS_ALSO, n_rows, 2)
 
-static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    backward_args *a = args;
-    *must = i < 5 ? TS_E_ARG : i < 7 ? TS_E_SHAPE : i < 10 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) a->scale = (const double[]) { NAN, INFINITY, -INFINITY }[i];
-    else if (i < 5) a->accumulate = (const int[]) { 2, -1 }[i - 3];
-    else if (i == 5) a->dy_stride = a->n_cols - 1;
-    else if (i == 6) a->table_stride = a->n_cols - 1;
-    else if (i < 10) a->dtype = (const ts_dtype[]) { TS_U8, TS_I32, (ts_dtype)99 }[i - 7];
-    else if (x->device != TS_CPU) return false;
-    else if (i == 10) a->n_vocab--;
-    else if (i == 11) a->token = negative, a->n_rows = 2;
-    else return false;
-    return true;
-}
+static const ts_bad bad_forward[] = {
+    BAD(forward, ARG, scale, NAN, INFINITY, -INFINITY),
+    SHORT(forward, y_stride),
+    SHORT(forward, table_stride),
+    BAD(forward, DTYPE, dtype, TS_U8, TS_I32, 99),
+    BAD(forward, DTYPE, y_dtype, TS_F64, TS_BF16, 99),
+    TOKENS(forward),
+    { 0 },
+};
 
-#define AT(type, member) offsetof(type##_args, member)
-#define P(type, member)  (AT(type, member) + 1)
+static const ts_bad bad_backward[] = {
+    BAD(backward, ARG, scale, NAN, INFINITY, -INFINITY),
+    BAD(backward, ARG, accumulate, 2, -1),
+    SHORT(backward, dy_stride),
+    SHORT(backward, table_stride),
+    BAD(backward, DTYPE, dtype, TS_U8, TS_I32, 99),
+    TOKENS(backward),
+    { 0 },
+};
 
 /* n_rows, n_vocab, n_cols, and the strides of rows and table */
 #define SHAPE(type, stride)                                                                        \
@@ -254,24 +249,14 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
 static const ts_invalid invalid_forward = {
     .pointer = { P(forward, table), P(forward, token), P(forward, y) },
     SHAPE(forward, y_stride),
-    .more = more_forward,
+    .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, token), P(backward, dy), P(backward, dtable) },
     SHAPE(backward, dy_stride),
-    .more = more_backward,
+    .bad = bad_backward,
 };
-
-static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_forward, &i, args, x, must);
-}
-
-static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_backward, &i, args, x, must);
-}
 
 const ts_task ts_task_embedding_forward = {
     .name = "embedding_forward",
@@ -292,7 +277,7 @@ const ts_task ts_task_embedding_forward = {
     .oracle = oracle_forward,
     .check = check_forward,
     .cost = cost_forward,
-    .spoil = spoil_forward,
+    .invalid = &invalid_forward,
 };
 
 const ts_task ts_task_embedding_backward = {
@@ -314,5 +299,5 @@ const ts_task ts_task_embedding_backward = {
     .oracle = oracle_backward,
     .check = check_backward,
     .cost = cost_backward,
-    .spoil = spoil_backward,
+    .invalid = &invalid_backward,
 };

@@ -422,31 +422,36 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_kv_dims *d = ((ts_kv_cache_args *)args)->dims;
-    (void)x;
-    *must = i < 9 ? TS_E_SHAPE : i < 13 ? TS_E_DTYPE : TS_E_ARG;
-    if (i < 3) d->page = 4, d->n_page = (const int64_t[]) { 0, -1, (int64_t)1 << 31 }[i];
-    else if (i < 5) d->n_page = 8, d->page = (const int64_t[]) { -1, (int64_t)1 << 31 }[i - 3];
-    else if (i == 5) d->n_q_head = 3, d->n_kv_head = 2;
-    else if (i < 8) d->store_dtype = TS_U8, d->key_group = 6 - i; /* 0, -1 */
-    else if (i == 8) {
-        d->store_dtype = TS_U8, d->key_axis = TS_KEY_CHANNEL;
-        d->page = 8, d->n_page = 8, d->key_group = 3;
-    } else if (i == 9) d->io_dtype = TS_U8;
-    else if (i == 10) d->io_dtype = (ts_dtype)99;
-    else if (i == 11) d->store_dtype = TS_I32;
-    else if (i == 12) d->store_dtype = TS_U4, d->key_group = 8, d->meta_dtype = TS_BF16;
-    else if (i < 15) d->scale = i == 13 ? NAN : -INFINITY;
-    else if (i == 15) d->store_dtype = TS_U8, d->key_group = 8, d->key_axis = (ts_key_axis)7;
-    else if (i == 16) d->window = -1;
-    else if (i == 17) d->n_sink = -1;
-    else return false;
-    return true;
-}
+#define DIM(member)            offsetof(ts_kv_cache_args, dims[0].member)
+#define BAD(must, member, ...) TS_BAD(ts_kv_cache_args, must, dims[0].member, __VA_ARGS__)
 
-#define DIM(member) offsetof(ts_kv_cache_args, dims[0].member)
+static const ts_bad bad[] = {
+    BAD(TS_E_SHAPE, n_page, 0, -1, 0x1p31),
+    BAD(TS_ALSO, page, 4),
+    BAD(TS_E_SHAPE, page, -1, 0x1p31),
+    BAD(TS_ALSO, n_page, 8),
+    BAD(TS_E_SHAPE, n_q_head, 3),
+    BAD(TS_ALSO, n_kv_head, 2),
+    BAD(TS_E_SHAPE, key_group, 0, -1),
+    BAD(TS_ALSO, store_dtype, TS_U8),
+    BAD(TS_E_SHAPE, key_group, 3),
+    BAD(TS_ALSO, store_dtype, TS_U8),
+    BAD(TS_ALSO, key_axis, TS_KEY_CHANNEL),
+    BAD(TS_ALSO, page, 8),
+    BAD(TS_ALSO, n_page, 8),
+    BAD(TS_E_DTYPE, io_dtype, TS_U8, 99),
+    BAD(TS_E_DTYPE, store_dtype, TS_I32),
+    BAD(TS_E_DTYPE, store_dtype, TS_U4),
+    BAD(TS_ALSO, key_group, 8),
+    BAD(TS_ALSO, meta_dtype, TS_BF16),
+    BAD(TS_E_ARG, scale, NAN, -INFINITY),
+    BAD(TS_E_ARG, key_axis, 7),
+    BAD(TS_ALSO, store_dtype, TS_U8),
+    BAD(TS_ALSO, key_group, 8),
+    BAD(TS_E_ARG, window, -1),
+    BAD(TS_E_ARG, n_sink, -1),
+    { 0 },
+};
 
 /* n_layer, n_seq_max, n_q_head, n_kv_head, head_dim, capacity, max_call_tokens; keys and values of
  * all sequences, and the queries of a call. */
@@ -460,13 +465,8 @@ static const ts_invalid invalid = {
                 { DIM(max_call_tokens), 0, 0, 0, false, true } },
     .n_extent = 7,
     .product = { { { 1, 2, 6, 4 } }, { { 1, 6, 4, 5 } }, { { 3, 5, 7 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
 
@@ -514,7 +514,7 @@ const ts_task ts_task_kv_cache = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonfinite", "a NaN or infinity that was truncated never reappears", true },
                { "masked", "keys whose score is -inf have weight 0, even if they come first",
                  true },

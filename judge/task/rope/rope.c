@@ -193,34 +193,47 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
+#define AT(member)     offsetof(args_t, member)
+#define BAD(must, ...) TS_BAD(args_t, must, __VA_ARGS__)
+#define OF(must, ...)  TS_BAD_OF(args_t, must, __VA_ARGS__)
+
+static int64_t more_than_all(void *args)
 {
-    args_t *a = args;
-    (void)x;
-    *must = i < 8 ? TS_E_ARG : i < 12 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 2) a->pairing = (const int[]) { 2, -1 }[i];
-    else if (i < 4) a->inverse = (const int[]) { 2, -1 }[i - 2];
-    else if (i < 8) {
-        a->frequency = NULL;
-        a->theta = (const double[]) { 0, -1, NAN, INFINITY }[i - 4];
-    } else if (i == 8) a->rotary_dim = a->head_dim + 2 - a->head_dim % 2;
-    else if (i == 9) a->rotary_dim = 1;
-    else if (i == 10) a->x_stride = a->n_heads * a->head_dim - 1;
-    else if (i == 11) a->y_stride = a->n_heads * a->head_dim - 1;
-    else if (i < 14) a->dtype = i == 12 ? TS_U8 : (ts_dtype)99;
-    else if (i == 14) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
-        a->n_rows = 0;
-        a->n_heads = 1;
-        a->head_dim = a->x_stride = a->y_stride = INT64_MAX / 8;
-    } else if (i == 15) { /* and in longer ones than the strides, past 32 bits */
-        *must = TS_E_SHAPE;
-        a->n_rows = 0;
-        a->head_dim += (int64_t)1 << 32;
-    } else return false;
-    return true;
+    const args_t *a = args;
+    return a->head_dim + 2 - a->head_dim % 2;
 }
 
-#define AT(member) offsetof(args_t, member)
+static int64_t less_than_row(void *args)
+{
+    const args_t *a = args;
+    return a->n_heads * a->head_dim - 1;
+}
+
+static int64_t longest(void *args)
+{
+    (void)args;
+    return INT64_MAX / 8;
+}
+
+static const ts_bad bad[] = {
+    BAD(TS_E_ARG, pairing, 2, -1),
+    BAD(TS_E_ARG, inverse, 2, -1),
+    BAD(TS_E_ARG, theta, 0, -1, NAN, INFINITY),
+    BAD(TS_ALSO, frequency, 0),
+    OF(TS_E_SHAPE, rotary_dim, more_than_all),
+    BAD(TS_E_SHAPE, rotary_dim, 1),
+    OF(TS_E_SHAPE, x_stride, less_than_row),
+    OF(TS_E_SHAPE, y_stride, less_than_row),
+    BAD(TS_E_DTYPE, dtype, TS_U8, 99),
+    BAD(TS_OK, n_rows, 0), /* nothing to do, in rows as long as can be */
+    BAD(TS_ALSO, n_heads, 1),
+    OF(TS_ALSO, head_dim, longest),
+    OF(TS_ALSO, x_stride, longest),
+    OF(TS_ALSO, y_stride, longest),
+    BAD(TS_E_SHAPE, n_rows, 0), /* and in longer ones than the strides, past 32 bits */
+    TS_BAD_LIKE(args_t, TS_ALSO, head_dim, head_dim, 0x1p32),
+    { 0 },
+};
 
 static const ts_invalid invalid = {
     .pointer = { AT(position) + 1, AT(x) + 1, AT(y) + 1 },
@@ -232,13 +245,8 @@ static const ts_invalid invalid = {
                 { AT(y_stride), 1, 0, 0, false, true } },
     .n_extent = 6,
     .product = { { { 1, 5 } }, { { 1, 6 } }, { { 2, 3 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_rope = {
     .name = "rope",
@@ -264,5 +272,5 @@ const ts_task ts_task_rope = {
     .check = check,
     .cost = cost,
     .shape = shape,
-    .spoil = spoil,
+    .invalid = &invalid,
 };

@@ -292,21 +292,15 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_softmax_topk_args *a = args;
-    (void)x;
-    *must = i < 7 ? TS_E_ARG : i == 7 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 7)
-        a->inv_temperature = (const double[]) { 0, -1, NAN, INFINITY, -INFINITY, 1e-300, 1e300 }[i];
-    else if (i == 7) a->row_stride = a->n_vocab - 1;
-    else if (i < 13)
-        a->dtype = (const ts_dtype[]) { TS_U8, TS_U4, TS_F64, TS_I32, (ts_dtype)99 }[i - 8];
-    else return false;
-    return true;
-}
+#define AT(member)     offsetof(ts_softmax_topk_args, member)
+#define BAD(must, ...) TS_BAD(ts_softmax_topk_args, TS_E_##must, __VA_ARGS__)
 
-#define AT(member) offsetof(ts_softmax_topk_args, member)
+static const ts_bad bad[] = {
+    BAD(ARG, inv_temperature, 0, -1, NAN, INFINITY, -INFINITY, 1e-300, 1e300),
+    TS_BAD_LIKE(ts_softmax_topk_args, TS_E_SHAPE, row_stride, n_vocab, -1),
+    BAD(DTYPE, dtype, TS_U8, TS_U4, TS_F64, TS_I32, 99),
+    { 0 },
+};
 
 /* n_rows, n_vocab, row_stride, k */
 static const ts_invalid invalid = {
@@ -317,13 +311,8 @@ static const ts_invalid invalid = {
                 { AT(k), 0, INT32_MAX, 0, false, false } },
     .n_extent = 4,
     .product = { { { 1, 2 } }, { { 1, 3 } }, { { 1, 4 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_softmax_topk = {
     .name = "softmax_topk",
@@ -349,7 +338,7 @@ const ts_task ts_task_softmax_topk = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonfinite", NONFINITE, true },
                { "nonfinite_one", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },

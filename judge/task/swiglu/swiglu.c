@@ -250,47 +250,45 @@ static ts_cost cost_backward(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
+#define AT(type, member)      offsetof(type##_args, member)
+#define P(type, member)       (AT(type, member) + 1)
+#define BAD(type, must, ...)  TS_BAD(type##_args, must, __VA_ARGS__)
+#define LIKE(type, must, ...) TS_BAD_LIKE(type##_args, must, __VA_ARGS__)
+
+static int64_t longest(void *args)
 {
-    forward_args *a = args;
-    (void)x;
-    *must = i < 2 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i == 0) a->x_stride = a->n_cols - 1;
-    else if (i == 1) a->y_stride = a->n_cols - 1;
-    else if (i < 4) a->dtype = i == 2 ? TS_U8 : (ts_dtype)99;
-    else if (i == 4) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
-        a->n_rows = 0;
-        a->n_cols = a->x_stride = a->y_stride = INT64_MAX / 8;
-    } else if (i < 7) { /* in place by two strides */
-        *must = TS_E_ARG;
-        a->y = (void *)(i == 5 ? a->gate : a->up);
-        a->y_stride = a->x_stride + 1;
-    } else return false;
-    return true;
+    (void)args;
+    return INT64_MAX / 8;
 }
 
-static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    backward_args *a = args;
-    (void)x;
-    *must = i < 2 ? TS_E_SHAPE : i == 2 ? TS_E_ARG : TS_E_DTYPE;
-    if (i == 0) a->x_stride = a->n_cols - 1;
-    else if (i == 1) a->y_stride = a->n_cols - 1;
-    else if (i == 2) a->dup = a->dgate;
-    else if (i < 5) a->dtype = i == 3 ? TS_U8 : (ts_dtype)99;
-    else if (i == 5) { /* nothing to do, in rows as long as can be */ *must = TS_OK;
-        a->n_rows = 0;
-        a->n_cols = a->x_stride = a->y_stride = INT64_MAX / 8;
-    } else if (i < 8) { /* in place by two strides */
-        *must = TS_E_ARG;
-        *(i == 6 ? &a->dgate : &a->dup) = (void *)a->dy;
-        a->y_stride = a->x_stride + 1;
-    } else return false;
-    return true;
-}
+#define SHORT(type)                                                                                \
+    LIKE(type, TS_E_SHAPE, x_stride, n_cols, -1), LIKE(type, TS_E_SHAPE, y_stride, n_cols, -1)
 
-#define AT(type, member) offsetof(type##_args, member)
-#define P(type, member)  (AT(type, member) + 1)
+/* Nothing to do, in rows as long as can be. */
+#define LONGEST(type)                                                                              \
+    BAD(type, TS_OK, n_rows, 0), TS_BAD_OF(type##_args, TS_ALSO, n_cols, longest),                 \
+        TS_BAD_OF(type##_args, TS_ALSO, x_stride, longest),                                        \
+        TS_BAD_OF(type##_args, TS_ALSO, y_stride, longest)
+
+/* In place by two strides. */
+#define ASKEW(type, out, in)                                                                       \
+    LIKE(type, TS_E_ARG, out, in, 0), LIKE(type, TS_ALSO, y_stride, x_stride, 1)
+
+static const ts_bad bad_forward[] = {
+    SHORT(forward),        BAD(forward, TS_E_DTYPE, dtype, TS_U8, 99),
+    LONGEST(forward),      ASKEW(forward, y, gate),
+    ASKEW(forward, y, up), { 0 },
+};
+
+static const ts_bad bad_backward[] = {
+    SHORT(backward),
+    LIKE(backward, TS_E_ARG, dup, dgate, 0),
+    BAD(backward, TS_E_DTYPE, dtype, TS_U8, 99),
+    LONGEST(backward),
+    ASKEW(backward, dgate, dy),
+    ASKEW(backward, dup, dy),
+    { 0 },
+};
 
 /* n_rows, n_cols, and the strides */
 #define SHAPE(type)                                                                                \
@@ -303,25 +301,15 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
 static const ts_invalid invalid_forward = {
     .pointer = { P(forward, gate), P(forward, up), P(forward, y) },
     SHAPE(forward),
-    .more = more_forward,
+    .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, gate), P(backward, up), P(backward, dy), P(backward, dgate),
                  P(backward, dup) },
     SHAPE(backward),
-    .more = more_backward,
+    .bad = bad_backward,
 };
-
-static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_forward, &i, args, x, must);
-}
-
-static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_backward, &i, args, x, must);
-}
 
 const ts_task ts_task_swiglu_forward = {
     .name = "swiglu_forward",
@@ -338,7 +326,7 @@ const ts_task ts_task_swiglu_forward = {
     .oracle = oracle_forward,
     .check = check_forward,
     .cost = cost_forward,
-    .spoil = spoil_forward,
+    .invalid = &invalid_forward,
 };
 
 const ts_task ts_task_swiglu_backward = {
@@ -360,5 +348,5 @@ const ts_task ts_task_swiglu_backward = {
     .oracle = oracle_backward,
     .check = check_backward,
     .cost = cost_backward,
-    .spoil = spoil_backward,
+    .invalid = &invalid_backward,
 };

@@ -329,18 +329,16 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
 
 /* ---- invalid calls ---- */
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_ternary_dims *d = &((ts_ternary_training_args *)args)->d;
-    (void)x;
-    *must = i < 2 ? TS_E_SHAPE : TS_E_ARG;
-    if (i == 0) d->head_dim = 3;
-    else if (i == 1) d->n_head = 3, d->n_kv_head = 2;
-    else if (i < 5) d->rope_theta = (const double[]) { 0, NAN, INFINITY }[i - 2];
-    else if (i < 8) d->norm_eps = (const double[]) { 0, NAN, INFINITY }[i - 5];
-    else return false;
-    return true;
-}
+#define BAD(must, member, ...) TS_BAD(ts_ternary_training_args, must, d.member, __VA_ARGS__)
+
+static const ts_bad bad[] = {
+    BAD(TS_E_SHAPE, head_dim, 3),
+    BAD(TS_E_SHAPE, n_head, 3),
+    BAD(TS_ALSO, n_kv_head, 2),
+    BAD(TS_E_ARG, rope_theta, 0, NAN, INFINITY),
+    BAD(TS_E_ARG, norm_eps, 0, NAN, INFINITY),
+    { 0 },
+};
 
 #define DIM(member, least, most, with)                                                             \
     {                                                                                              \
@@ -360,13 +358,8 @@ static const ts_invalid invalid = {
                  { { 3, 2, 4 } },
                  { { 8, 9, 2 } },
                  { { 8, 9, 3, 7 } } },
-    .more = more,
+    .bad = bad,
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 const ts_task ts_task_ternary_training = {
     .name = "ternary_training",
@@ -399,7 +392,7 @@ const ts_task ts_task_ternary_training = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "nonsense", "an invalid call is rejected, with nothing written or changed",
                  true } },
     .explain = explain,

@@ -100,11 +100,6 @@ static const ts_invalid invalid = {
     .product = { { { 1, 3 } } },
 };
 
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid, &i, args, x, must);
-}
-
 const ts_task ts_task_scale_rows = {
     .name = "scale_rows",
     .dim_name = { "rows", "cols", "pad" },
@@ -119,5 +114,5 @@ const ts_task ts_task_scale_rows = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
 };

@@ -137,6 +137,47 @@ static bool overflow(const ts_invalid *s, const ts_product *p, int *left, void *
     return false;
 }
 
+/* ---- rows of invalid values ---- */
+
+static int64_t whole_of(const void *args, const ts_bad *b)
+{
+    const char *const from = (const char *)args + b->from;
+    int64_t           v = 0;
+    int32_t           half = 0;
+    if (b->from_bytes == sizeof v) memcpy(&v, from, sizeof v);
+    if (b->from_bytes != sizeof half) return v;
+    memcpy(&half, from, sizeof half);
+    return half;
+}
+
+static void set_field(const ts_bad *b, int which, void *args)
+{
+    char *const   at = (char *)args + b->at;
+    const double  real = b->value[which];
+    const int64_t whole = b->of     ? b->of(args)
+                          : b->real ? 0
+                                    : whole_of(args, b) + (int64_t)b->value[which];
+    const int32_t half = (int32_t)whole;
+    if (b->to) memcpy(at, &b->to, sizeof b->to);
+    else if (b->real) memcpy(at, &real, sizeof real);
+    else if (b->bytes == sizeof half) memcpy(at, &half, sizeof half);
+    else memcpy(at, &whole, sizeof whole);
+}
+
+bool ts_bad_call(const ts_bad *rows, int *left, void *args, ts_device d, ts_status *must)
+{
+    for (const ts_bad *b = rows; b->n; b++) {
+        if (b->must == TS_ALSO || (b->must & TS_HOST && d != TS_CPU)) continue;
+        *left -= b->n;
+        if (*left >= 0) continue;
+        *must = (ts_status)(b->must & ~TS_HOST);
+        set_field(b, *left + b->n, args);
+        for (b++; b->n && b->must == TS_ALSO; b++) set_field(b, 0, args);
+        return true;
+    }
+    return false;
+}
+
 /* ---- nothing to do ---- */
 
 /* A call that needs workspace all the same is told that there is enough: it must not use any. */
@@ -164,5 +205,6 @@ bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status 
         if (overflow(s, &s->product[k], left, args)) return true;
     *must = TS_OK;
     if (empty(s, left, args, x)) return true;
+    if (s->bad && ts_bad_call(s->bad, left, args, x->device, must)) return true;
     return s->more && s->more(*left, args, x, must);
 }
