@@ -13,6 +13,18 @@
 
 enum { TS_BAND = 256, TS_BAND_BYTE = 0xfb };
 
+/* Outputs that a player holds itself: their bands, and what they contain before a call. */
+enum { TS_HELD_BAND = 64, TS_HELD_BYTE = 0xfe, TS_HELD_POISON = 0x80 };
+
+/* Number of bytes that have changed. */
+static inline int64_t ts_count_other(const void *bytes, size_t n, unsigned char byte)
+{
+    const unsigned char *p = bytes;
+    int64_t              other = 0;
+    for (size_t i = 0; i < n; i++) other += p[i] != byte;
+    return other;
+}
+
 /* How far to move p so that it is one past a multiple of TS_BAND_ALIGN: a function that aligns the
  * pointer itself then has no slack at the end. */
 enum { TS_BAND_ALIGN = 64 };

@@ -150,9 +150,9 @@ static int64_t whole_of(const void *args, const ts_bad *b)
     return half;
 }
 
-static void set_field(const ts_bad *b, int which, void *args)
+/* Stores value number `which` of a row. */
+static void put_value(const ts_bad *b, int which, void *args, char *at)
 {
-    char *const   at = (char *)args + b->at;
     const double  real = b->value[which];
     const int64_t whole = b->of     ? b->of(args)
                           : b->real ? 0
@@ -164,6 +164,25 @@ static void set_field(const ts_bad *b, int which, void *args)
     else memcpy(at, &whole, sizeof whole);
 }
 
+static void set_field(const ts_bad *b, int which, void *args)
+{
+    char *const at = (char *)args + b->at, *const room = (char *)args + b->room;
+    const char *from;
+    if (!b->room_bytes) {
+        put_value(b, which, args, at);
+        return;
+    }
+    const int64_t n = get(args, b->count);
+    if (n < 1 || n > (int64_t)(b->room_bytes / b->bytes)) return;
+    memcpy(&from, at, sizeof from);
+    memmove(room, from, (size_t)n * b->bytes);
+    memcpy(at, &room, sizeof room);
+    for (int64_t i = b->element == TS_LAST ? n - 1 : 0; i < n; i++) {
+        put_value(b, which, args, room + (size_t)i * b->bytes);
+        if (b->element == TS_FIRST) return;
+    }
+}
+
 bool ts_bad_call(const ts_bad *rows, int *left, void *args, ts_device d, ts_status *must)
 {
     for (const ts_bad *b = rows; b->n; b++) {
@@ -171,8 +190,8 @@ bool ts_bad_call(const ts_bad *rows, int *left, void *args, ts_device d, ts_stat
         *left -= b->n;
         if (*left >= 0) continue;
         *must = (ts_status)(b->must & ~TS_HOST);
-        set_field(b, *left + b->n, args);
-        for (b++; b->n && b->must == TS_ALSO; b++) set_field(b, 0, args);
+        if (args) set_field(b, *left + b->n, args);
+        for (b++; args && b->n && b->must == TS_ALSO; b++) set_field(b, 0, args);
         return true;
     }
     return false;
@@ -195,8 +214,23 @@ static bool empty(const ts_invalid *s, int *left, void *args, ts_exec *x)
     return false;
 }
 
+/* ---- calls that the player of a script makes ---- */
+
+static bool select_how(const ts_invalid *s, bool without, int *left, void *args, ts_status *must)
+{
+    for (int64_t how = without ? s->without : s->odd; s->how_must && s->how_must(how, must); how++)
+        for (int small = 0; small < 1 + without; small++) {
+            if (!turn(left)) continue;
+            if (small) ts_spoil_shrink(s, args);
+            memcpy((char *)args + s->how, &how, sizeof how);
+            return true;
+        }
+    return false;
+}
+
 bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status *must)
 {
+    if (select_how(s, true, left, args, must)) return true;
     *must = TS_E_ARG;
     if (drop_pointer(s, left, args)) return true;
     *must = TS_E_SHAPE;
@@ -206,5 +240,6 @@ bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status 
     *must = TS_OK;
     if (empty(s, left, args, x)) return true;
     if (s->bad && ts_bad_call(s->bad, left, args, x->device, must)) return true;
+    if (select_how(s, false, left, args, must)) return true;
     return s->more && s->more(*left, args, x, must);
 }

@@ -24,7 +24,8 @@ enum {
 
 /* One invalid call per value. A field is a pointer, a double, an enum or an integer. Its value is
  * value[i], and the number or pointer in field `from`, if there is one; or what `of` returns; or
- * the pointer `to`. */
+ * the pointer `to`. With `room`, the field points to an array: the value replaces an element of a
+ * copy of it, to which the field then points. */
 typedef struct ts_bad {
     int    must; /* the status that the call must return */
     size_t at, bytes;
@@ -34,14 +35,17 @@ typedef struct ts_bad {
     size_t from, from_bytes; /* 0 bytes: none */
     int64_t (*of)(void *args);
     const void *to;
+    size_t      room, room_bytes, count; /* of the copy; of the number of elements, an int64_t */
+    int         element;                 /* TS_FIRST, ... */
 } ts_bad;
 
+enum { TS_FIRST, TS_LAST, TS_EVERY };
+
 #define TS_FIELD_BYTES_(type, member) sizeof(((type *)0)->member)
+#define TS_IS_REAL_(lvalue)           _Generic(lvalue, double : true, default : false)
 #define TS_FIELD_(type, member)                                                                    \
     .at = offsetof(type, member), .bytes = TS_FIELD_BYTES_(type, member),                          \
-    .real = _Generic(((type *)0)->member, double                                                   \
-                     : true, default                                                               \
-                     : false)
+    .real = TS_IS_REAL_(((type *)0)->member)
 
 /* TS_BAD(type, status, member, value, ...) */
 #define TS_BAD(type, status, member, ...)                                                          \
@@ -66,8 +70,27 @@ typedef struct ts_bad {
         .must = status, TS_FIELD_(type, member), .n = 1, .to = pointer                             \
     }
 
-/* Sets what call *i of the rows sets, and the status that it must return. If there is no such call,
- * false, and *i is reduced by the number of calls. */
+/* As TS_BAD and TS_BAD_LIKE, for an element of the array of n that the member points to. */
+#define TS_BAD_ITEM_(type, status, member, copy, n_items, which)                                   \
+    .must = status, .at = offsetof(type, member), .bytes = sizeof(*((type *)0)->member),           \
+    .real = TS_IS_REAL_(*((type *)0)->member), .room = offsetof(type, copy),                       \
+    .room_bytes = TS_FIELD_BYTES_(type, copy), .count = offsetof(type, n_items), .element = which
+#define TS_BAD_ITEM(type, status, member, copy, n_items, which, ...)                               \
+    {                                                                                              \
+        TS_BAD_ITEM_(type, status, member, copy, n_items, which),                                  \
+            .n = sizeof((const double[]) { __VA_ARGS__ }) / sizeof(double), .value = {             \
+                __VA_ARGS__                                                                        \
+            }                                                                                      \
+    }
+#define TS_BAD_ITEM_LIKE(type, status, member, copy, n_items, which, other, plus)                  \
+    {                                                                                              \
+        TS_BAD_ITEM_(type, status, member, copy, n_items, which),                                  \
+            .n = 1, .value = { plus }, .from = offsetof(type, other),                              \
+            .from_bytes = TS_FIELD_BYTES_(type, other)                                             \
+    }
+
+/* Sets what call *i of the rows sets, unless args is NULL, and the status that it must return. If
+ * there is no such call, false, and *i is reduced by the number of calls. */
 bool ts_bad_call(const ts_bad *rows, int *i, void *args, ts_device d, ts_status *must);
 
 /* ---- all invalid calls of a function ---- */
@@ -94,6 +117,11 @@ typedef struct ts_invalid {
     ts_product    product[TS_MAX_PRODUCTS]; /* none of whose bytes fit 63 bits */
     bool          told; /* statuses of calls are in outputs: one that is TS_OK is none of these */
     const ts_bad *bad;  /* further invalid values; NULL: none */
+    /* Of a script whose player makes invalid calls itself: where an int64_t of the args selects
+     * one, the status of each, and the first of those without a pointer and of the others. */
+    size_t how;
+    bool (*how_must)(int64_t how, ts_status *must);
+    int64_t without, odd;
     /* Further invalid calls: as ts_task.spoil. */
     bool (*more)(int i, void *args, ts_exec *x, ts_status *must);
 } ts_invalid;

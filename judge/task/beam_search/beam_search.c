@@ -100,22 +100,19 @@ static size_t n_want(const ts_case *c)
     return n;
 }
 
-static ts_status must_answer(int how)
-{
-    if (how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT) return TS_E_WORKSPACE;
-    if (how == TS_BEAM_NO_VOCAB || how == TS_BEAM_MUCH_VOCAB || how == TS_BEAM_LONG_PROMPTS)
-        return TS_E_SHAPE;
-    return how >= TS_BEAM_ITEMS_MINUS && how <= TS_BEAM_STEPS_HUGE ? TS_E_SHAPE : TS_E_ARG;
-}
-
 /* Of spoilt calls the statuses, in the place of calls; nothing is written. */
 static void want_refused(const ts_case *c, ts_want *want)
 {
     const size_t n = n_want(c), n_seen = TS_BEAM_SEEN * (size_t)(c->dim[STEPS] + TS_BEAM_SEEN_MORE);
+    ts_status    must;
     for (size_t i = 0; i < n; i++) want[i] = (ts_want) { 0, i < n - n_seen ? INFINITY : 0 };
+    ts_want *const end = want + n;
     want += n - n_seen;
-    for (int how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++)
-        (want++)->value = must_answer(how);
+    for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
+        for (int64_t how = list; ts_beam_must(how, &must); how++) {
+            if (want == end) abort(); /* too few steps to record all calls */
+            (want++)->value = must;
+        }
 }
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
@@ -250,20 +247,12 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = rows * V * 4, .flops = rows * V * 3, .reads_only = true };
 }
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
-{
-    enum { NUMBERS = 5, FIRST = TS_BEAM_SOUND + 1, ODD = TS_BEAM_WAYS - FIRST };
-    static const double alpha[] = { NAN, -1, INFINITY };
-    ts_beam_play_args  *a = args;
-    (void)x;
-    *must = TS_E_ARG;
-    if (i < 3) a->d.alpha = alpha[i];
-    else if (i < NUMBERS) a->d.eos = i == 3 ? -2 : (int32_t)a->n_vocab;
-    else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
-    else return false;
-    if (a->how) *must = must_answer((int)a->how);
-    return true;
-}
+static const ts_bad bad[] = {
+    TS_BAD(ts_beam_play_args, TS_E_ARG, d.alpha, NAN, -1, INFINITY),
+    TS_BAD(ts_beam_play_args, TS_E_ARG, d.eos, -2),
+    TS_BAD_LIKE(ts_beam_play_args, TS_E_ARG, d.eos, n_vocab, 0),
+    { 0 },
+};
 
 #define DIM(member) offsetof(ts_beam_play_args, d.member)
 
@@ -275,21 +264,12 @@ static const ts_invalid invalid = {
     .n_extent = 3,
     .product = { { { 1, 2, 3 } } },
     .told = true,
-    .more = more,
+    .bad = bad,
+    .how = offsetof(ts_beam_play_args, how),
+    .how_must = ts_beam_must,
+    .without = TS_BEAM_WITHOUT,
+    .odd = TS_BEAM_ODD,
 };
-
-/* First without each pointer, in the valid call and in the least. */
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_beam_play_args *a = args;
-    const int          n = 2 * ts_beam_without();
-    *must = TS_E_ARG;
-    if (i < n) a->how = TS_BEAM_WITHOUT + i / 2;
-    if (i < n && i % 2) ts_spoil_shrink(&invalid, args);
-    if (i < n) return true;
-    i -= n;
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
 static const char NONFINITE[] = "logits without a distribution end the search with TS_E_MODEL";
@@ -333,7 +313,7 @@ const ts_task ts_task_beam_search = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
                { "nonfinite", NONFINITE, true },

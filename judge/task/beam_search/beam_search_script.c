@@ -3,16 +3,17 @@
 #include "beam_search_script.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
+
+#include "band.h"
+#include "spoil.h"
 
 const char *const ts_beam_names[2] = { "ts_beam_search", NULL };
 const char *const ts_beam_optional[2] = { "ts_beam_search_archive", NULL };
 const char *const ts_beam_queries[3] = { "ts_beam_search_workspace",
                                          "ts_beam_search_archive_workspace", NULL };
 
-enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
+enum { BAND = TS_HELD_BAND, BAND_BYTE = TS_HELD_BYTE, POISON = TS_HELD_POISON };
 
 /* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
@@ -32,6 +33,10 @@ typedef struct player {
     int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or an invalid call */
     int32_t                  first[2];                  /* an invalid prompt */
     int64_t                  n_next, n_forward;
+    ts_beam_search_args      b;    /* the call */
+    const void              *args; /* b, and x, unless NULL on purpose */
+    const ts_exec           *exec;
+    ts_exec                  x;
 } player;
 
 /* ---- the model ---- */
@@ -68,65 +73,90 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 
 /* ---- the call ---- */
 
-#define AT(member) offsetof(ts_beam_search_args, member)
-static const size_t required[] = { AT(model),   AT(prompts), AT(prompt_len), AT(tokens), AT(length),
-                                   AT(logprob), AT(score),   AT(finished),   AT(n_found) };
-
-int ts_beam_without(void)
+/* The last prompt is empty. */
+static int64_t empty_prompt(void *self)
 {
-    return sizeof required / sizeof *required;
+    player *p = self;
+    p->prompt_len[p->a->n_items - 1] = 0;
+    return (intptr_t)p->prompt_len;
 }
 
-/* Sets two prompts of one token each; the second is `token`. */
-static void prompt_of(player *p, ts_beam_search_args *b, int32_t token)
+static int64_t long_prompts(void *self)
 {
+    player *p = self;
+    for (int64_t i = 0; i < p->a->n_items; i++) p->prompt_len[i] = (int64_t)1 << 52;
+    return (intptr_t)p->prompt_len;
+}
+
+/* Two prompts of one token each; the second is invalid. */
+static int64_t short_prompts(void *self)
+{
+    player *p = self;
     p->prompt_len[0] = p->prompt_len[1] = 1;
-    b->prompt_len = p->prompt_len;
-    p->first[1] = token;
-    b->prompts = p->first;
-    b->d.n_items = 2;
+    p->b.prompts = p->first;
+    p->b.d.n_items = 2;
+    return (intptr_t)p->prompt_len;
 }
 
-static void spoil_dims(ts_beam_dims *d, int64_t n_vocab, int64_t how)
+#define BAD(must, ...)  TS_BAD(player, TS_E_##must, __VA_ARGS__)
+#define LIKE(must, ...) TS_BAD_LIKE(player, must, __VA_ARGS__)
+#define OF(must, ...)   TS_BAD_OF(player, TS_E_##must, b.prompt_len, __VA_ARGS__)
+
+static const ts_bad odd[] = {
+    BAD(ARG, model.next, 0),
+    BAD(SHAPE, model.n_vocab, 0, 0x1p31),
+    OF(ARG, empty_prompt),
+    OF(SHAPE, long_prompts),
+    OF(ARG, short_prompts),
+    LIKE(TS_ALSO, first[1], model.n_vocab, 0),
+    OF(ARG, short_prompts),
+    TS_BAD(player, TS_ALSO, first[1], -1),
+    { 0 },
+};
+
+static const ts_bad numbers[] = {
+    BAD(SHAPE, b.d.n_items, -1, 0x1p60), /* must be rejected before anything is read */
+    BAD(SHAPE, b.d.beam_width, 0, 0x1p31),
+    BAD(SHAPE, b.d.max_new_tokens, -1, 0x1p60),
+    BAD(ARG, b.d.alpha, NAN, -1, INFINITY),
+    BAD(ARG, b.d.eos, -2),
+    LIKE(TS_E_ARG, b.d.eos, model.n_vocab, 0),
+    BAD(ARG, args, 0),
+    BAD(ARG, exec, 0),
+    BAD(WORKSPACE, x.workspace, 0),
+    LIKE(TS_E_WORKSPACE, x.workspace_bytes, x.workspace_bytes, -1),
+    { 0 },
+};
+
+static const ts_bad without[] = {
+    BAD(ARG, b.model, 0),      BAD(ARG, b.prompts, 0),
+    BAD(ARG, b.prompt_len, 0), BAD(ARG, b.tokens, 0),
+    BAD(ARG, b.length, 0),     BAD(ARG, b.logprob, 0),
+    BAD(ARG, b.score, 0),      BAD(ARG, b.finished, 0),
+    BAD(ARG, b.n_found, 0),    { 0 },
+};
+
+static bool spoil(player *p, int64_t how, ts_status *must)
 {
-    const int64_t huge = (int64_t)1 << 60;
-    if (how == TS_BEAM_ITEMS_MINUS) d->n_items = -1;
-    if (how == TS_BEAM_ITEMS_HUGE) d->n_items = huge;
-    if (how == TS_BEAM_WIDTH_0) d->beam_width = 0;
-    if (how == TS_BEAM_WIDTH_HUGE) d->beam_width = (int64_t)1 << 31;
-    if (how == TS_BEAM_STEPS_MINUS) d->max_new_tokens = -1;
-    if (how == TS_BEAM_STEPS_HUGE) d->max_new_tokens = huge;
-    if (how == TS_BEAM_ALPHA_NAN) d->alpha = (double)NAN;
-    if (how == TS_BEAM_ALPHA_MINUS) d->alpha = -1;
-    if (how == TS_BEAM_ALPHA_INF) d->alpha = (double)INFINITY;
-    if (how == TS_BEAM_EOS_MINUS) d->eos = -2;
-    if (how == TS_BEAM_EOS_FAR) d->eos = (int32_t)n_vocab;
+    static const ts_bad *const list[] = { NULL, odd, numbers, without };
+    int                        i = (int)(how % TS_BEAM_LISTS);
+    return ts_bad_call(list[how / TS_BEAM_LISTS], &i, p, TS_CPU, must);
 }
 
-static void spoil(player *p, ts_beam_search_args *b, int64_t how)
+bool ts_beam_must(int64_t how, ts_status *must)
 {
-    spoil_dims(&b->d, p->a->n_vocab, how);
-    if (how >= TS_BEAM_WITHOUT)
-        memset((char *)b + required[how - TS_BEAM_WITHOUT], 0, sizeof(void *));
-    if (how == TS_BEAM_NO_NEXT) p->model.next = NULL;
-    if (how == TS_BEAM_NO_VOCAB) p->model.n_vocab = 0;
-    if (how == TS_BEAM_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
-    if (how == TS_BEAM_EMPTY_PROMPT || how == TS_BEAM_LONG_PROMPTS) b->prompt_len = p->prompt_len;
-    if (how == TS_BEAM_EMPTY_PROMPT) p->prompt_len[p->a->n_items - 1] = 0;
-    for (int64_t i = 0; i < p->a->n_items && how == TS_BEAM_LONG_PROMPTS; i++)
-        p->prompt_len[i] = (int64_t)1 << 52;
-    if (how == TS_BEAM_NO_TOKEN) prompt_of(p, b, (int32_t)p->a->n_vocab);
-    if (how == TS_BEAM_LOW_TOKEN) prompt_of(p, b, -1);
+    return spoil(NULL, how, must);
 }
 
 /* Without inputs for a workspace query. */
-static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts,
-                                   bool inputs, held *h)
+static void prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts, bool inputs,
+                    held *h, const ts_exec *x)
 {
+    ts_status must;
     *p = (player) { .a = a, .toy = { a->word, a->weight } };
     p->model = (ts_model) { p, a->n_vocab, next, forward };
     for (int64_t i = 0; i < a->n_items; i++) p->prompt_len[i] = a->prompt_len[i];
-    ts_beam_search_args b = {
+    p->b = (ts_beam_search_args) {
         .d = a->d,
         .model = &p->model,
         .prompts = prompts,
@@ -138,15 +168,10 @@ static ts_beam_search_args prepare(player *p, const ts_beam_play_args *a, const 
         .finished = h->finished,
         .n_found = h->found,
     };
-    if (a->how) spoil(p, &b, a->how);
-    return b;
-}
-
-static int64_t count_other(const unsigned char *p, size_t n, unsigned char byte)
-{
-    int64_t other = 0;
-    for (size_t i = 0; i < n; i++) other += p[i] != byte;
-    return other;
+    p->args = &p->b;
+    p->exec = &p->x;
+    p->x = *x;
+    if (a->how) spoil(p, a->how, &must);
 }
 
 static void poison(held *h)
@@ -162,18 +187,19 @@ static int64_t overstepped(const ts_beam_play_args *a, const held *h)
 {
     const size_t n = (size_t)(a->n_items * a->width), all = TS_BEAM_MOST;
     const size_t items = (size_t)a->n_items;
-    return count_other(h->before, BAND, BAND_BYTE) + count_other(h->between, BAND, BAND_BYTE) +
-           count_other(h->after, BAND, BAND_BYTE) + count_other(h->end, BAND, BAND_BYTE) +
-           count_other((const void *)(h->length + n), (all - n) * sizeof *h->length, POISON) +
-           count_other((const void *)(h->found + items), (all - items) * sizeof *h->found, POISON) +
-           count_other(h->finished + n, all - n, POISON);
+    return ts_count_other(h->before, BAND, BAND_BYTE) +
+           ts_count_other(h->between, BAND, BAND_BYTE) + ts_count_other(h->after, BAND, BAND_BYTE) +
+           ts_count_other(h->end, BAND, BAND_BYTE) +
+           ts_count_other(h->length + n, (all - n) * sizeof *h->length, POISON) +
+           ts_count_other(h->found + items, (all - items) * sizeof *h->found, POISON) +
+           ts_count_other(h->finished + n, all - n, POISON);
 }
 
 static int64_t written(const held *h)
 {
-    return count_other((const void *)h->length, sizeof h->length, POISON) +
-           count_other((const void *)h->found, sizeof h->found, POISON) +
-           count_other(h->finished, sizeof h->finished, POISON);
+    return ts_count_other(h->length, sizeof h->length, POISON) +
+           ts_count_other(h->found, sizeof h->found, POISON) +
+           ts_count_other(h->finished, sizeof h->finished, POISON);
 }
 
 static void tell(const ts_beam_play_args *a, const held *h)
@@ -191,21 +217,17 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
 {
     static held   h;
     static player p;
+    ts_status     must;
     double       *seen = a->calls, over = 0;
-    for (int64_t how = TS_BEAM_SOUND + 1; how < TS_BEAM_WITHOUT + ts_beam_without(); how++) {
-        ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
-        ts_exec             own = *x;
-        poison(&h);
-        spoil(&p, &b, how);
-        if (how == TS_BEAM_NO_WORKSPACE) own.workspace = NULL;
-        if (how == TS_BEAM_SHORT && x->workspace_bytes) own.workspace_bytes--;
-        const bool less = how == TS_BEAM_NO_WORKSPACE || how == TS_BEAM_SHORT;
-        const bool none = less && !x->workspace_bytes;
-        *seen++ = none ? TS_E_WORKSPACE /* no workspace is needed */
-                       : (double)f(how == TS_BEAM_NO_ARGS ? NULL : &b,
-                                   how == TS_BEAM_NO_EXEC ? NULL : &own);
-        over += (double)(written(&h) + overstepped(a, &h) + p.n_next + p.n_forward);
-    }
+    for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
+        for (int64_t how = list; ts_beam_must(how, &must); how++) {
+            prepare(&p, a, a->prompts + a->n_items, true, &h, x);
+            poison(&h);
+            spoil(&p, how, &must);
+            const bool needless = must == TS_E_WORKSPACE && !x->workspace_bytes;
+            *seen++ = needless ? must : f(p.args, p.exec);
+            over += (double)(written(&h) + overstepped(a, &h) + p.n_next + p.n_forward);
+        }
     *seen++ = over;
     while (seen < a->calls + (a->steps + TS_BEAM_SEEN_MORE) * TS_BEAM_SEEN) *seen++ = 0;
 }
@@ -222,8 +244,8 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     if (!search) return TS_E_UNSUPPORTED;
     if (a->refused) return play_refused(search, a, x), TS_OK;
     poison(&h);
-    const ts_beam_search_args b = prepare(&p, a, a->prompts + a->n_items, true, &h);
-    const ts_status           s = search(&b, x);
+    prepare(&p, a, a->prompts + a->n_items, true, &h, x);
+    const ts_status s = search(&p.b, x);
     if (s && s != TS_E_MODEL) {
         if (written(&h) || overstepped(a, &h)) tell(a, &h);
         return s;
@@ -249,8 +271,8 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     const ts_workspace_fn query = a->archive ? t->archive_workspace : t->search_workspace;
     *n_bytes = 0;
     if (!query) return TS_OK;
-    const ts_beam_search_args b = prepare(&p, a, none, false, &h);
-    return query(&b, x, n_bytes);
+    prepare(&p, a, none, false, &h, x);
+    return query(&p.b, x, n_bytes);
 }
 
 const ts_player ts_player_beam_search = {

@@ -11,36 +11,17 @@
 #include "touchstone/beam_search.h"
 #include "toy.h"
 
-/* Invalid calls that the dims alone do not express. */
+/* Invalid calls: three lists, each of which begins at its number. */
 enum {
     TS_BEAM_SOUND,
-    TS_BEAM_NO_NEXT,
-    TS_BEAM_NO_VOCAB,
-    TS_BEAM_MUCH_VOCAB,   /* 2^31 */
-    TS_BEAM_EMPTY_PROMPT, /* the last prompt */
-    TS_BEAM_LONG_PROMPTS, /* of 2^52 tokens each */
-    TS_BEAM_NO_TOKEN,     /* a prompt's last token is past the vocabulary */
-    TS_BEAM_LOW_TOKEN,    /* or its first is -1 */
-    TS_BEAM_WAYS,
-    /* Invalid dims; then calls without args, exec, a workspace, or its last byte. */
-    TS_BEAM_ITEMS_MINUS = TS_BEAM_WAYS,
-    TS_BEAM_ITEMS_HUGE, /* must be rejected before anything is read */
-    TS_BEAM_WIDTH_0,
-    TS_BEAM_WIDTH_HUGE,
-    TS_BEAM_STEPS_MINUS,
-    TS_BEAM_STEPS_HUGE,
-    TS_BEAM_ALPHA_NAN,
-    TS_BEAM_ALPHA_MINUS,
-    TS_BEAM_ALPHA_INF,
-    TS_BEAM_EOS_MINUS,
-    TS_BEAM_EOS_FAR,
-    TS_BEAM_NO_ARGS,
-    TS_BEAM_NO_EXEC,
-    TS_BEAM_NO_WORKSPACE,
-    TS_BEAM_SHORT,
-    TS_BEAM_WITHOUT, /* from here on, a pointer of the args is NULL */
+    TS_BEAM_ODD = 100,     /* by what the dims alone do not express */
+    TS_BEAM_NUMBERS = 200, /* by its dims; then without args, exec, a workspace, or its last byte */
+    TS_BEAM_WITHOUT = 300, /* without a pointer of the args */
+    TS_BEAM_LISTS = 100,   /* from one to the next */
 };
-int ts_beam_without(void); /* number of required pointers */
+
+/* The status that such a call must return; false: there is none. */
+bool ts_beam_must(int64_t how, ts_status *must);
 
 /* The record of each call of next: the number of strings, and the sum of their ts_toy_string, in
  * two halves. After the steps come the numbers of calls of next and forward, and of bytes changed

@@ -97,21 +97,18 @@ static size_t band_bytes(const player *w, int i)
 static int64_t band_changed(const player *w, int i)
 {
     unsigned char band[BAND + ALIGN];
-    int64_t       n = 0;
     w->m->out(band, w->base + w->p.state[i] + w->p.state_bytes[i], band_bytes(w, i));
-    for (size_t k = 0; k < band_bytes(w, i); k++) n += band[k] != BAND_BYTE;
-    return n;
+    return ts_count_other(band, band_bytes(w, i), BAND_BYTE);
 }
 
 /* Number of changed bytes around the caches' workspace. */
 static int64_t work_changed(const player *w)
 {
     unsigned char before[WORK_BAND], behind[WORK_BAND];
-    int64_t       n = 0;
     w->m->out(before, w->base + w->p.work - WORK_BAND, WORK_BAND);
     w->m->out(behind, w->base + w->p.work + w->p.work_bytes, WORK_BAND);
-    for (size_t k = 0; k < WORK_BAND; k++) n += (before[k] != BAND_BYTE) + (behind[k] != BAND_BYTE);
-    return n;
+    return ts_count_other(before, WORK_BAND, BAND_BYTE) +
+           ts_count_other(behind, WORK_BAND, BAND_BYTE);
 }
 
 /* Copies rows of k, v or q (which = 0, 1 or 2) for the duration of a call. */

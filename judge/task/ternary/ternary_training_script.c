@@ -72,13 +72,9 @@ static void take_back(const player *w)
 
 static int64_t band_changed(const player *w)
 {
-    int64_t n = 0;
-    for (size_t i = w->p.state_bytes; i < w->p.lent; i++) n += w->base[i] != BAND_BYTE;
-    for (size_t i = 0; i < WORK_BAND; i++) {
-        n += w->base[w->p.work - WORK_BAND + i] != BAND_BYTE;
-        n += w->base[w->p.work + w->p.work_bytes + i] != BAND_BYTE;
-    }
-    return n;
+    return ts_count_other(w->base + w->p.state_bytes, w->p.lent - w->p.state_bytes, BAND_BYTE) +
+           ts_count_other(w->base + w->p.work - WORK_BAND, WORK_BAND, BAND_BYTE) +
+           ts_count_other(w->base + w->p.work + w->p.work_bytes, WORK_BAND, BAND_BYTE);
 }
 
 /* ---- creation ---- */

@@ -265,8 +265,10 @@ static void want_refused(const ts_case *c, ts_want *w)
     int       i = 0;
     outputs(c, b);
     for (int64_t k = 0; k < b[0].n_rows * b[0].n_cols; k++) *w++ = (ts_want) { 0, INFINITY };
-    for (; ts_tree_more_must(ts_tree_function(c, NULL), i, &must); i++)
+    for (; ts_tree_more_must(ts_tree_function(c, NULL), i, &must); i++) {
+        if (i == MOST_WAYS - 1) abort(); /* no room for the total */
         w[i] = (ts_want) { must, 0 };
+    }
     w[i++] = (ts_want) { 0, 0 };
     for (; i < MOST_WAYS; i++) w[i] = (ts_want) { 0, INFINITY };
 }

@@ -4,9 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "band.h"
+#include "spoil.h"
 #include "tree_verify_script.h"
 
-enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
+enum { BAND = TS_HELD_BAND, BAND_BYTE = TS_HELD_BYTE, POISON = TS_HELD_POISON };
 
 /* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
@@ -24,6 +26,7 @@ typedef struct call {
     ts_tree_residual_args residual;
     const void           *args;
     const ts_exec        *x;
+    int64_t               n_draw;                   /* of residual */
     int32_t               number[TS_TREE_MOST + 1]; /* invalid parents or children */
     double                law[4096], u[TS_TREE_MOST + 2];
 } call;
@@ -31,14 +34,6 @@ typedef struct call {
 static int64_t rows_of(const ts_tree_play_args *a)
 {
     return a->d.prompt_len + a->d.n_node;
-}
-
-static int64_t count_other(const void *bytes, size_t n, unsigned char byte)
-{
-    const unsigned char *p = bytes;
-    int64_t              other = 0;
-    for (size_t i = 0; i < n; i++) other += p[i] != byte;
-    return other;
 }
 
 static void poison(held *h)
@@ -52,11 +47,11 @@ static void poison(held *h)
  * child. */
 static int64_t overstepped(const held *h, int64_t n_position, bool accepted)
 {
-    return count_other(h->before, BAND, BAND_BYTE) + count_other(h->between, BAND, BAND_BYTE) +
-           count_other(h->after, BAND, BAND_BYTE) +
-           count_other(h->position + n_position,
-                       (size_t)(TS_MORE_ROWS - n_position) * sizeof *h->position, POISON) +
-           (accepted ? 0 : count_other(&h->accepted, sizeof h->accepted, POISON));
+    return ts_count_other(h->before, BAND, BAND_BYTE) +
+           ts_count_other(h->between, BAND, BAND_BYTE) + ts_count_other(h->after, BAND, BAND_BYTE) +
+           ts_count_other(h->position + n_position,
+                          (size_t)(TS_MORE_ROWS - n_position) * sizeof *h->position, POISON) +
+           (accepted ? 0 : ts_count_other(&h->accepted, sizeof h->accepted, POISON));
 }
 
 /* Call number i. Without nodes there are no parents, no children, and no distribution q. */
@@ -78,152 +73,91 @@ static void prepare(const ts_tree_play_args *a, const ts_exec *x, int64_t i, hel
               : a->function == TS_TREE_BIAS ? (const void *)&c->bias
                                             : (const void *)&c->residual;
     c->x = x;
+    c->n_draw = N + 1;
     poison(h);
 }
 
 /* ---- invalid calls ---- */
 
-enum {
-    NO_ARGS,
-    NO_EXEC,
-    COMMON_WAYS,
-    /* mask and bias */
-    NO_PARENTS = COMMON_WAYS,
-    NO_OUTPUT,
-    NO_PROMPT_LEN,
-    LESS_NODES,
-    MORE_NODES, /* 2^31 rows: parents must not be read */
-    HUGE_NODES,
-    LESS_NEW,
-    HUGE_NEW,
-    HOT_NAN,
-    HOT_MINUS,
-    HOT_INF,
-    OWN_FIRST, /* the first node is its own parent */
-    OWN_LAST,
-    BELOW_FIRST, /* -2 */
-    BELOW_LAST,
-    CHILD_FIRST,
-    NO_POSITION, /* mask only */
-    TREE_WAYS,
-    /* residual */
-    NO_P = COMMON_WAYS,
-    NO_Q,
-    NO_CHILD,
-    NO_U,
-    NO_TOKEN,
-    NO_ACCEPTED,
-    NO_VOCAB,
-    HUGE_VOCAB,
-    LESS_CHILDREN,
-    HUGE_CHILDREN,
-    MOST_CHILDREN,
-    P_MINUS,
-    P_NAN,
-    P_INF,
-    P_ZERO,
-    Q_MINUS,
-    Q_NAN,
-    Q_INF,
-    Q_ZERO, /* at a child */
-    CHILD_MINUS,
-    CHILD_FAR,
-    U_ONE,
-    U_MINUS,
-    U_NAN,
-    RESIDUAL_WAYS
+#define BAD(must, ...) TS_BAD(call, TS_E_##must, __VA_ARGS__)
+#define OF(must, ...)  TS_BAD_OF(call, TS_E_##must, __VA_ARGS__)
+#define PARENT(...)    TS_BAD_ITEM(call, TS_E_ARG, mask.parent, number, mask.d.n_node, __VA_ARGS__)
+#define LAW(law_of, ...)                                                                           \
+    TS_BAD_ITEM(call, TS_E_ARG, residual.law_of, law, residual.n_vocab, __VA_ARGS__)
+
+static int64_t too_many_rows(void *self) /* 2^31: parents must not be read */
+{
+    return ((int64_t)1 << 31) - ((call *)self)->mask.d.prompt_len;
+}
+
+static int64_t most(void *self)
+{
+    (void)self;
+    return INT64_MAX;
+}
+
+/* Without weight at the last child. */
+static int64_t q_without_child(void *self)
+{
+    call *c = self;
+    memcpy(c->law, c->residual.q, (size_t)c->residual.n_vocab * sizeof *c->law);
+    c->law[c->residual.child[c->residual.n_child - 1]] = 0;
+    return (intptr_t)c->law;
+}
+
+static const ts_bad of_all[] = { BAD(ARG, args, 0), BAD(ARG, x, 0), { 0 } };
+/* The bias has the dims and parents of the mask. */
+static const ts_bad of_tree[] = {
+    BAD(ARG, mask.parent, 0),
+    BAD(ARG, mask.visible, 0),
+    TS_BAD(call, TS_ALSO, bias.bias, 0),
+    BAD(SHAPE, mask.d.prompt_len, 0),
+    BAD(SHAPE, mask.d.n_node, -1),
+    OF(SHAPE, mask.d.n_node, too_many_rows),
+    BAD(SHAPE, mask.d.n_node, 0x1p60),
+    BAD(SHAPE, mask.d.max_new, -1, 0x1p60),
+    BAD(ARG, mask.d.temperature, NAN, -1, INFINITY),
+    PARENT(TS_FIRST, 0), /* its own */
+    TS_BAD_ITEM_LIKE(call, TS_E_ARG, mask.parent, number, mask.d.n_node, TS_LAST, mask.d.n_node,
+                     -1),
+    PARENT(TS_FIRST, -2),
+    PARENT(TS_LAST, -2),
+    PARENT(TS_FIRST, 1),
+    { 0 },
 };
+static const ts_bad of_mask[] = { BAD(ARG, mask.position, 0), { 0 } };
+static const ts_bad of_residual[] = {
+    BAD(ARG, residual.p, 0),
+    BAD(ARG, residual.q, 0),
+    BAD(ARG, residual.child, 0),
+    BAD(ARG, residual.u, 0),
+    BAD(ARG, residual.token, 0),
+    BAD(ARG, residual.accepted, 0),
+    BAD(SHAPE, residual.n_vocab, 0, 0x1p31),
+    BAD(SHAPE, residual.n_child, -1, 0x1p60),
+    OF(SHAPE, residual.n_child, most),
+    LAW(p, TS_LAST, -1, NAN, INFINITY),
+    LAW(p, TS_EVERY, 0),
+    LAW(q, TS_FIRST, -1, NAN, INFINITY),
+    OF(ARG, residual.q, q_without_child),
+    TS_BAD_ITEM(call, TS_E_ARG, residual.child, number, residual.n_child, TS_LAST, -1),
+    TS_BAD_ITEM_LIKE(call, TS_E_ARG, residual.child, number, residual.n_child, TS_LAST,
+                     residual.n_vocab, 0),
+    TS_BAD_ITEM(call, TS_E_ARG, residual.u, u, n_draw, TS_LAST, 1, -0x1p-60, NAN),
+    { 0 },
+};
+
+static bool spoil(int64_t function, int i, call *c, ts_status *must)
+{
+    if (ts_bad_call(of_all, &i, c, TS_CPU, must)) return true;
+    if (function == TS_TREE_RESIDUAL) return ts_bad_call(of_residual, &i, c, TS_CPU, must);
+    return ts_bad_call(of_tree, &i, c, TS_CPU, must) ||
+           (function == TS_TREE_MASK && ts_bad_call(of_mask, &i, c, TS_CPU, must));
+}
 
 bool ts_tree_more_must(int64_t function, int i, ts_status *must)
 {
-    const bool residual = function == TS_TREE_RESIDUAL;
-    *must = TS_E_ARG;
-    if (i < COMMON_WAYS) return true;
-    if (residual && i >= NO_VOCAB && i <= MOST_CHILDREN) *must = TS_E_SHAPE;
-    if (!residual && i >= NO_PROMPT_LEN && i <= HUGE_NEW) *must = TS_E_SHAPE;
-    return i < (residual ? RESIDUAL_WAYS : function == TS_TREE_MASK ? TREE_WAYS : TREE_WAYS - 1);
-}
-
-static void spoil_dims(ts_tree_dims *d, int way)
-{
-    const int64_t huge = (int64_t)1 << 60;
-    if (way == NO_PROMPT_LEN) d->prompt_len = 0;
-    if (way == LESS_NODES) d->n_node = -1;
-    if (way == MORE_NODES) d->n_node = ((int64_t)1 << 31) - d->prompt_len;
-    if (way == HUGE_NODES) d->n_node = huge;
-    if (way == LESS_NEW) d->max_new = -1;
-    if (way == HUGE_NEW) d->max_new = huge;
-    if (way == HOT_NAN) d->temperature = (double)NAN;
-    if (way == HOT_MINUS) d->temperature = -1;
-    if (way == HOT_INF) d->temperature = (double)INFINITY;
-}
-
-static void spoil_tree(const ts_tree_play_args *a, int way, call *c)
-{
-    const int64_t N = a->d.n_node;
-    spoil_dims(&c->mask.d, way);
-    c->bias.d = c->mask.d;
-    if (way == NO_OUTPUT) c->mask.visible = NULL, c->bias.bias = NULL;
-    if (way == NO_POSITION) c->mask.position = NULL;
-    memcpy(c->number, a->script, (size_t)N * sizeof *c->number);
-    if (way == OWN_FIRST) c->number[0] = 0;
-    if (way == OWN_LAST) c->number[N - 1] = (int32_t)N - 1;
-    if (way == BELOW_FIRST) c->number[0] = -2;
-    if (way == BELOW_LAST) c->number[N - 1] = -2;
-    if (way == CHILD_FIRST) c->number[0] = 1;
-    if (way >= OWN_FIRST && way <= CHILD_FIRST) c->mask.parent = c->number;
-    if (way == NO_PARENTS) c->mask.parent = NULL;
-    c->bias.parent = c->mask.parent;
-}
-
-/* A copy of a distribution with one weight, or all, replaced. */
-static const double *with(call *c, const double *law, int64_t n, int64_t at, double value)
-{
-    memcpy(c->law, law, (size_t)n * sizeof *law);
-    for (int64_t i = 0; i < n; i++)
-        if (at < 0 || i == at) c->law[i] = value;
-    return c->law;
-}
-
-static void spoil_residual(const ts_tree_play_args *a, int way, call *c)
-{
-    ts_tree_residual_args *r = &c->residual;
-    const int64_t          V = r->n_vocab, N = r->n_child;
-    const int64_t          huge[] = { [NO_VOCAB] = 0,
-                                      [HUGE_VOCAB] = (int64_t)1 << 31,
-                                      [LESS_CHILDREN] = -1,
-                                      [HUGE_CHILDREN] = (int64_t)1 << 60,
-                                      [MOST_CHILDREN] = INT64_MAX };
-    const double           odd[] = { [P_MINUS] = -1,
-                                     [P_NAN] = (double)NAN,
-                                     [P_INF] = (double)INFINITY,
-                                     [P_ZERO] = 0,
-                                     [Q_MINUS] = -1,
-                                     [Q_NAN] = (double)NAN,
-                                     [Q_INF] = (double)INFINITY,
-                                     [Q_ZERO] = 0,
-                                     [CHILD_MINUS] = -1,
-                                     [CHILD_FAR] = (double)V,
-                                     [U_ONE] = 1,
-                                     [U_MINUS] = -0x1p-60,
-                                     [U_NAN] = (double)NAN };
-    void **const           absent[] = {
-                  [NO_P] = (void **)&r->p,         [NO_Q] = (void **)&r->q,
-                  [NO_CHILD] = (void **)&r->child, [NO_U] = (void **)&r->u,
-                  [NO_TOKEN] = (void **)&r->token, [NO_ACCEPTED] = (void **)&r->accepted
-    };
-    if (way >= NO_P && way <= NO_ACCEPTED) *absent[way] = NULL;
-    if (way == NO_VOCAB || way == HUGE_VOCAB) r->n_vocab = huge[way];
-    if (way >= LESS_CHILDREN && way <= MOST_CHILDREN) r->n_child = huge[way];
-    if (way >= P_MINUS && way <= P_ZERO)
-        r->p = with(c, r->p, V, way == P_ZERO ? -1 : V - 1, odd[way]);
-    if (way >= Q_MINUS && way <= Q_ZERO)
-        r->q = with(c, r->q, V, way == Q_ZERO ? r->child[N - 1] : 0, odd[way]);
-    memcpy(c->number, a->script, (size_t)N * sizeof *c->number);
-    memcpy(c->u, a->u, (size_t)(N + 1) * sizeof *c->u);
-    if (way == CHILD_MINUS || way == CHILD_FAR)
-        c->number[N - 1] = (int32_t)odd[way], r->child = c->number;
-    if (way >= U_ONE && way <= U_NAN) c->u[N] = odd[way], r->u = c->u;
+    return spoil(function, i, NULL, must);
 }
 
 static void play_refused(ts_run_fn f, const ts_tree_play_args *a, const ts_exec *x)
@@ -235,12 +169,9 @@ static void play_refused(ts_run_fn f, const ts_tree_play_args *a, const ts_exec 
     int         way = 0;
     for (; ts_tree_more_must(a->function, way, &must); way++) {
         prepare(a, x, a->n_cycle - 1, &h, &c); /* the last one: its inputs end at a guard page */
-        if (a->function == TS_TREE_RESIDUAL) {
-            c.residual.child = a->script + (a->n_cycle - 1) * a->d.n_node;
-            if (way >= COMMON_WAYS) spoil_residual(a, way, &c);
-        } else if (way >= COMMON_WAYS) spoil_tree(a, way, &c);
-        if (way == NO_ARGS) c.args = NULL;
-        if (way == NO_EXEC) c.x = NULL;
+        c.residual.child = a->script + (a->n_cycle - 1) * a->d.n_node;
+        spoil(a->function, way, &c, &must);
+        c.bias.d = c.mask.d, c.bias.parent = c.mask.parent;
         a->seen[way] = f(c.args, c.x);
         over += (double)overstepped(&h, 0, false);
     }

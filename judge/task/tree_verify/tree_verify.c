@@ -281,22 +281,19 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), .flops = n * V };
 }
 
-static bool more(int i, void *args, ts_exec *x, ts_status *must)
+static int64_t too_many_nodes(void *args)
 {
-    enum { NUMBERS = 5, FIRST = TS_TREE_SOUND + 1, ODD = TS_TREE_WITHOUT - FIRST };
-    static const double temperature[] = { NAN, -1, INFINITY };
-    ts_tree_play_args  *a = args;
-    (void)x;
-    *must = i < 3 || i >= NUMBERS ? TS_E_ARG : TS_E_SHAPE;
-    if (i < 3) a->d.temperature = temperature[i];
-    else if (i == 3) a->d.n_node = INT32_MAX - a->d.prompt_len + 1;
-    else if (i == 4)
-        a->d.max_new = (int64_t)1 << 60, a->d.temperature = 1; /* no machine has that much memory */
-    else if (i < NUMBERS + ODD) a->how = FIRST + i - NUMBERS;
-    else return false;
-    if (a->how == TS_TREE_NO_VOCAB || a->how == TS_TREE_MUCH_VOCAB) *must = TS_E_SHAPE;
-    return true;
+    return INT32_MAX - ((ts_tree_play_args *)args)->d.prompt_len + 1;
 }
+
+#define BAD(must, ...) TS_BAD(ts_tree_play_args, must, __VA_ARGS__)
+static const ts_bad bad[] = {
+    BAD(TS_E_ARG, d.temperature, NAN, -1, INFINITY),
+    TS_BAD_OF(ts_tree_play_args, TS_E_SHAPE, d.n_node, too_many_nodes),
+    BAD(TS_E_SHAPE, d.max_new, 0x1p60), /* no machine has that much memory */
+    BAD(TS_ALSO, d.temperature, 1),
+    { 0 },
+};
 
 #define DIM(member) offsetof(ts_tree_play_args, d.member)
 
@@ -306,20 +303,16 @@ static const ts_invalid invalid = {
                 { DIM(n_node), 0, INT32_MAX, 0, false, false },
                 { DIM(max_new), 0, 0, 0, false, false } },
     .n_extent = 3,
-    .more = more,
+    .bad = bad,
+    .how = offsetof(ts_tree_play_args, how),
+    .how_must = ts_tree_must,
+    .without = TS_TREE_WITHOUT,
+    .odd = TS_TREE_ODD,
 };
 
-/* First without each pointer, in the valid call and in the least. */
 static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
 {
-    ts_tree_play_args *a = args;
-    const int          n = 2 * ts_tree_without();
-    a->spoilt = 1;
-    *must = TS_E_ARG;
-    if (i < n) a->how = TS_TREE_WITHOUT + i / 2;
-    if (i < n && i % 2) ts_spoil_shrink(&invalid, args);
-    if (i < n) return true;
-    i -= n;
+    ((ts_tree_play_args *)args)->spoilt = 1;
     return ts_spoil(&invalid, &i, args, x, must);
 }
 

@@ -4,15 +4,17 @@
 #include "tree_verify_script.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
+
+#include "band.h"
+#include "spoil.h"
 
 const char *const ts_tree_names[2] = { "ts_tree_verify", NULL };
 const char *const ts_tree_optional[4] = { "ts_tree_mask", "ts_tree_bias", "ts_tree_residual",
                                           NULL };
 const char *const ts_tree_queries[2] = { "ts_tree_verify_workspace", NULL };
 
-enum { BAND = 64, BAND_BYTE = 0xfe, POISON = 0x80 };
+enum { BAND = TS_HELD_BAND, BAND_BYTE = TS_HELD_BYTE, POISON = TS_HELD_POISON };
 
 /* Outputs whose C type has no ts_dtype are stored here, between bands, and copied to doubles. */
 typedef struct held {
@@ -31,6 +33,7 @@ typedef struct player {
     ts_model                 model;
     int32_t                 *passed; /* of this cycle */
     int64_t                  n_next, n_forward, n_row, n_want;
+    ts_tree_verify_args      v; /* the call */
     int32_t                  spoilt[TS_TREE_MOST];
     double                   draw[TS_TREE_MOST];
 } player;
@@ -113,54 +116,58 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
 
 /* ---- the call ---- */
 
-/* A copy of a row of tokens or parents with one replaced. */
-static const int32_t *with(player *p, const int32_t *row, int64_t n, int64_t at, int32_t value)
+#define BAD(must, ...) TS_BAD(player, must, __VA_ARGS__)
+#define NODE(member, which, value)                                                                 \
+    TS_BAD_ITEM(player, TS_E_ARG, v.member, spoilt, v.d.n_node, which, value)
+#define NODE_LIKE(member, which, ...)                                                              \
+    TS_BAD_ITEM_LIKE(player, TS_E_ARG, v.member, spoilt, v.d.n_node, which, __VA_ARGS__)
+
+static int64_t draws(void *self)
 {
-    memcpy(p->spoilt, row, (size_t)n * sizeof *row);
-    p->spoilt[at] = value;
-    return p->spoilt;
+    return (intptr_t)((player *)self)->draw;
 }
 
-#define AT(member) offsetof(ts_tree_verify_args, member)
-static const size_t required[] = { AT(model), AT(prompt), AT(token), AT(parent), AT(u),
-                                   AT(out),   AT(n_out),  AT(path),  AT(n_path), AT(status) };
-
-int ts_tree_without(void)
-{
-    return sizeof required / sizeof *required;
-}
-
+/* A prompt of one token, which is invalid. */
+#define PROMPT BAD(TS_E_ARG, v.d.prompt_len, 1)
 /* Draws at temperature 1, the last of which is invalid. */
-static void draw(player *p, ts_tree_verify_args *v, double last)
+#define DRAW(value)                                                                                \
+    BAD(TS_E_ARG, v.d.temperature, 1), TS_BAD_OF(player, TS_ALSO, v.u, draws),                     \
+        TS_BAD_ITEM(player, TS_ALSO, v.u, draw, v.d.max_new, TS_LAST, value)
+
+static const ts_bad odd[] = {
+    BAD(TS_E_ARG, model.forward, 0),
+    BAD(TS_E_SHAPE, model.n_vocab, 0, 0x1p31),
+    NODE(parent, TS_FIRST, 1), /* the first node's parent is the second */
+    NODE_LIKE(parent, TS_LAST, v.d.n_node, -1),
+    NODE(parent, TS_FIRST, -2),
+    NODE_LIKE(token, TS_LAST, model.n_vocab, 0),
+    PROMPT,
+    TS_BAD_ITEM_LIKE(player, TS_ALSO, v.prompt, spoilt, v.d.prompt_len, TS_FIRST, model.n_vocab, 0),
+    NODE(token, TS_FIRST, -1),
+    PROMPT,
+    TS_BAD_ITEM(player, TS_ALSO, v.prompt, spoilt, v.d.prompt_len, TS_FIRST, -1),
+    DRAW(1),
+    DRAW(-0x1p-60),
+    DRAW(NAN),
+    { 0 },
+};
+
+#define WITHOUT(member) BAD(TS_E_ARG, v.member, 0)
+
+static const ts_bad without[] = {
+    WITHOUT(model), WITHOUT(prompt), WITHOUT(token),  WITHOUT(parent), WITHOUT(u), WITHOUT(out),
+    WITHOUT(n_out), WITHOUT(path),   WITHOUT(n_path), WITHOUT(status), { 0 },
+};
+
+static bool spoil(player *p, int64_t how, ts_status *must)
 {
-    v->d.temperature = 1;
-    if (v->d.max_new > 0 && v->d.max_new <= TS_TREE_MOST) p->draw[v->d.max_new - 1] = last;
-    v->u = p->draw;
+    int i = (int)(how % TS_TREE_LISTS);
+    return ts_bad_call(how < TS_TREE_WITHOUT ? odd : without, &i, p, TS_CPU, must);
 }
 
-static void spoil(player *p, ts_tree_verify_args *v)
+bool ts_tree_must(int64_t how, ts_status *must)
 {
-    const int64_t n = p->a->n_node, how = p->a->how;
-    const int32_t n_vocab = (int32_t)p->a->n_vocab;
-    if (how >= TS_TREE_WITHOUT) {
-        draw(p, v, 0);
-        memset((char *)v + required[how - TS_TREE_WITHOUT], 0, sizeof(void *));
-    }
-    if (how == TS_TREE_NO_FORWARD) p->model.forward = NULL;
-    if (how == TS_TREE_NO_VOCAB) p->model.n_vocab = 0;
-    if (how == TS_TREE_MUCH_VOCAB) p->model.n_vocab = (int64_t)1 << 31;
-    if (how == TS_TREE_CHILD_FIRST) v->parent = with(p, v->parent, n, 0, 1);
-    if (how == TS_TREE_OWN_PARENT) v->parent = with(p, v->parent, n, n - 1, (int32_t)n - 1);
-    if (how == TS_TREE_BELOW) v->parent = with(p, v->parent, n, 0, -2);
-    if (how == TS_TREE_FAR_TOKEN) v->token = with(p, v->token, n, n - 1, n_vocab);
-    if (how == TS_TREE_NEGATIVE) v->token = with(p, v->token, n, 0, -1);
-    if (how == TS_TREE_FAR_PROMPT || how == TS_TREE_LOW_PROMPT) {
-        v->prompt = with(p, v->prompt, 1, 0, how == TS_TREE_FAR_PROMPT ? n_vocab : -1);
-        v->d.prompt_len = 1;
-    }
-    if (how == TS_TREE_DRAW_OF_ONE) draw(p, v, 1);
-    if (how == TS_TREE_DRAW_BELOW) draw(p, v, -0x1p-60);
-    if (how == TS_TREE_DRAW_NAN) draw(p, v, NAN);
+    return spoil(NULL, how, must);
 }
 
 static void open_player(player *p, const ts_tree_play_args *a)
@@ -170,11 +177,12 @@ static void open_player(player *p, const ts_tree_play_args *a)
 }
 
 /* Prepares cycle number i, whose words begin at `cycle`. */
-static ts_tree_verify_args prepare(player *p, const ts_tree_play_args *a, int64_t i,
-                                   const int32_t *cycle, held *h)
+static void prepare(player *p, const ts_tree_play_args *a, int64_t i, const int32_t *cycle, held *h)
 {
-    const int64_t       n_prompt = *cycle++;
-    ts_tree_verify_args v = {
+    const int64_t              n_prompt = *cycle++;
+    ts_tree_verify_args *const v = &p->v;
+    ts_status                  must;
+    *v = (ts_tree_verify_args) {
         .d = a->d,
         .model = &p->model,
         .prompt = cycle,
@@ -187,20 +195,12 @@ static ts_tree_verify_args prepare(player *p, const ts_tree_play_args *a, int64_
         .n_path = &h->n_path,
         .status = h->status,
     };
-    if (!a->spoilt) v.d.prompt_len = n_prompt;
-    if (v.d.temperature == 0) v.u = NULL;
+    if (!a->spoilt) v->d.prompt_len = n_prompt;
+    if (a->how >= TS_TREE_WITHOUT) v->d.temperature = 1, v->u = p->draw;
+    if (v->d.temperature == 0) v->u = NULL;
     p->passed = a->passed + i * a->most_rows * ts_tree_row_words(a->most_rows);
     p->n_next = p->n_forward = p->n_row = p->n_want = 0;
-    if (a->how) spoil(p, &v);
-    return v;
-}
-
-static int64_t count_other(const void *bytes, size_t n, unsigned char byte)
-{
-    const unsigned char *p = bytes;
-    int64_t              other = 0;
-    for (size_t i = 0; i < n; i++) other += p[i] != byte;
-    return other;
+    if (a->how) spoil(p, a->how, &must);
 }
 
 static void poison(held *h)
@@ -213,16 +213,17 @@ static void poison(held *h)
 
 static int64_t overstepped(const held *h, int64_t n_node)
 {
-    return count_other(h->before, BAND, BAND_BYTE) + count_other(h->between, BAND, BAND_BYTE) +
-           count_other(h->after, BAND, BAND_BYTE) + count_other(h->end, BAND, BAND_BYTE) +
-           count_other(h->status + n_node, TS_TREE_MOST - (size_t)n_node, POISON);
+    return ts_count_other(h->before, BAND, BAND_BYTE) +
+           ts_count_other(h->between, BAND, BAND_BYTE) + ts_count_other(h->after, BAND, BAND_BYTE) +
+           ts_count_other(h->end, BAND, BAND_BYTE) +
+           ts_count_other(h->status + n_node, TS_TREE_MOST - (size_t)n_node, POISON);
 }
 
 static int64_t written(const held *h)
 {
-    return count_other(&h->n_out, sizeof h->n_out, POISON) +
-           count_other(&h->n_path, sizeof h->n_path, POISON) +
-           count_other(h->status, sizeof h->status, POISON);
+    return ts_count_other(&h->n_out, sizeof h->n_out, POISON) +
+           ts_count_other(&h->n_path, sizeof h->n_path, POISON) +
+           ts_count_other(h->status, sizeof h->status, POISON);
 }
 
 /* Zeroes the rows of `passed` that no pass filled, and the words after the mask. */
@@ -264,9 +265,9 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     if (a->function) return ts_tree_play_more(f[a->function], a, x);
     open_player(&p, a);
     for (int64_t i = 0; i < a->n_cycle; i++, cycle += 1 + *cycle + 2 * a->n_node) {
-        const ts_tree_verify_args v = prepare(&p, a, i, cycle, &h);
+        prepare(&p, a, i, cycle, &h);
         poison(&h);
-        const ts_status s = t->verify(&v, x);
+        const ts_status s = t->verify(&p.v, x);
         const bool      refused = s && s != TS_E_MODEL;
         if (refused && !written(&h) && !overstepped(&h, a->n_node)) return s;
         blank(&p);
@@ -292,9 +293,9 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     cycle[0] = (int32_t)n_prompt;
     for (int64_t i = 0; i < a->n_node; i++) cycle[1 + n_prompt + a->n_node + i] = (int32_t)i - 1;
     open_player(&p, a);
-    ts_tree_verify_args v = prepare(&p, a, 0, cycle, &h);
-    if (v.u == a->u) v.u = none;
-    return t->verify_workspace(&v, x, n_bytes);
+    prepare(&p, a, 0, cycle, &h);
+    if (p.v.u == a->u) p.v.u = none;
+    return t->verify_workspace(&p.v, x, n_bytes);
 }
 
 const ts_player ts_player_tree_verify = {

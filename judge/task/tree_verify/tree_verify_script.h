@@ -15,25 +15,16 @@
 #include "touchstone/tree_verify.h"
 #include "toy.h"
 
-/* Invalid calls that the dims alone do not express. */
+/* Invalid calls: lists, each of which begins at its number. */
 enum {
     TS_TREE_SOUND,
-    TS_TREE_NO_FORWARD,
-    TS_TREE_NO_VOCAB,
-    TS_TREE_MUCH_VOCAB,  /* 2^31 */
-    TS_TREE_CHILD_FIRST, /* the first node's parent is the second */
-    TS_TREE_OWN_PARENT,  /* the last node is its own parent */
-    TS_TREE_BELOW,       /* a parent of -2 */
-    TS_TREE_FAR_TOKEN,   /* a node's token is past the vocabulary */
-    TS_TREE_FAR_PROMPT,  /* the prompt's */
-    TS_TREE_NEGATIVE,    /* a node's token is -1 */
-    TS_TREE_LOW_PROMPT,  /* the prompt's */
-    TS_TREE_DRAW_OF_ONE, /* temperature 1, and the last u = 1 */
-    TS_TREE_DRAW_BELOW,  /* it is below 0 */
-    TS_TREE_DRAW_NAN,
-    TS_TREE_WITHOUT, /* from here on, a pointer of the args is NULL */
+    TS_TREE_ODD = 100,     /* by what the dims alone do not express */
+    TS_TREE_WITHOUT = 200, /* at temperature 1, without a pointer of the args */
+    TS_TREE_LISTS = 100,   /* from one to the next */
 };
-int ts_tree_without(void); /* number of required pointers: u only if temperature is not 0 */
+
+/* The status that such a call must return; false: there is none. */
+bool ts_tree_must(int64_t how, ts_status *must);
 
 enum { TS_TREE_MOST = 512 }; /* nodes */
 
