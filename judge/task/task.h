@@ -5,6 +5,7 @@
 #define TS_TASK_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "buffer.h"
 #include "flaw.h"
@@ -32,6 +33,12 @@ typedef struct ts_case {
     int64_t     dim[TS_MAX_DIMS + TS_MAX_MORE];
     const char *family; /* how inputs are drawn: "normal", "offset", ... */
 } ts_case;
+
+/* Whether its inputs are drawn like this. */
+static inline bool ts_is(const ts_case *c, const char *family)
+{
+    return !strcmp(c->family, family);
+}
 
 /* Whether the case checks outputs of that device. */
 static inline bool ts_case_checks(const ts_case *c, ts_device d)

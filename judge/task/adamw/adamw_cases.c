@@ -3,17 +3,14 @@
 #include "adamw_cases.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
 
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
-enum { MAX_CASES = 1024, ALL_DECAY = 16 };
+enum { ALL_DECAY = 16 };
 
 /* Every count around the width of a vector, a block, and what a thread takes. */
 static const int64_t counts[] = { 0,   1,   2,    3,    7,     15,    16,    17,    33,   255,
@@ -29,11 +26,6 @@ static const struct family {
 };
 
 static const double betas[][2] = { { 0.9, 0.95 }, { 0.9, 0.999 }, { 0, 0 }, { 0.5, 0.999999 } };
-
-static bool is_family(const ts_case *c, const char *name)
-{
-    return !strcmp(c->family, name);
-}
 
 /* Only a w of 16 bits has a master, and gradients of another dtype. */
 static void make(ts_case *c)
@@ -78,34 +70,25 @@ const ts_cover ts_adamw_step_cover = {
     .allows = allowed,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
 /* `number` counts through the switches of a case. */
-static void add(list *l, unsigned use, unsigned dtypes, int64_t n, int64_t decay, int64_t step,
-                int number, const char *name)
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, int64_t n, int64_t decay,
+                int64_t step, int number, const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        ts_case c = { use, (ts_dtype)t, { n, decay, step }, name };
-        c.dim[TS_ADAM_MASTER] = number & 1;
-        c.dim[TS_ADAM_WIDE] = number >> 1 & 1;
-        c.dim[TS_ADAM_CLIP] = number >> 2 & 1;
-        c.dim[TS_ADAM_BETA] = use & TS_USE_TIME ? 0 : number % 4;
-        make(&c);
-        l->c[l->n++] = c;
-    }
+    ts_case c = { use, TS_F32, { n, decay, step }, name };
+    c.dim[TS_ADAM_MASTER] = number & 1;
+    c.dim[TS_ADAM_WIDE] = number >> 1 & 1;
+    c.dim[TS_ADAM_CLIP] = number >> 2 & 1;
+    c.dim[TS_ADAM_BETA] = use & TS_USE_TIME ? 0 : number % 4;
+    ts_case plain = c;
+    make(&plain);
+    ts_list_add(l, dtypes & (F32 | F64), plain);
+    ts_list_add(l, dtypes & (F16 | BF16), c);
 }
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const ts_case *ts_adamw_step_cases(void)
 {
     static const int64_t steps[] = { 1, 2, 10, 1000, 100000 };
-    static list          l;
+    static ts_case_list  l;
     if (l.n) return l.c;
     for (size_t i = 0; i < COUNT(counts); i++)
         for (int k = 0; k < 2; k++)
@@ -115,7 +98,7 @@ const ts_case *ts_adamw_step_cases(void)
         for (int k = 0; k < 4; k++)
             add(&l, TS_USE_CHECK, families[i].dtypes, (const int64_t[]) { 9, 64, 300, 1025 }[k],
                 4 * k + 4, steps[((int)i + k) % 4], (int)i + 3 * k, families[i].name);
-    l.n += ts_cover_cases(&ts_adamw_step_cover, l.c + l.n, MAX_CASES / 2);
+    ts_list_cover(&l, &ts_adamw_step_cover);
     add(&l, TS_USE_DEVICE, FAST, 4000000, 9, 10, 5, "normal");
     add(&l, TS_USE_DEVICE, FAST, 3000001, 9, 10, 3, "normal");
     add(&l, TS_USE_TIME, F32 | BF16, 1 << 18, ALL_DECAY, 10, 7, "normal");
@@ -133,7 +116,7 @@ ts_adam_rates ts_adam_rates_of(const ts_case *c)
         .beta2 = betas[c->dim[TS_ADAM_BETA]][1],
         .eps = ts_pow64(10, (double)(power ? power : -8)),
         .weight_decay = 0.1,
-        .scale = is_family(c, "skip")   ? (double)NAN
+        .scale = ts_is(c, "skip")       ? (double)NAN
                  : c->dim[TS_ADAM_CLIP] ? 0.37
                                         : 1,
     };
@@ -159,33 +142,33 @@ ts_adam_drawn ts_adam_draw(const ts_case *c, uint64_t seed, int64_t i)
     const ts_dtype t = c->dtype;
     const double   z = ts_normal(seed, i), y = ts_normal(seed + 1, i), x = ts_normal(seed + 2, i);
     ts_adam_drawn  d = { z, ts_normal(seed + 3, i), 0.3 * y, 0.1 * x * x + 0.01 };
-    if (is_family(c, "normal")) return d; /* large cases are */
-    if (is_family(c, "first")) d.m = d.v = 0;
-    if (is_family(c, "zeros")) {
+    if (ts_is(c, "normal")) return d; /* large cases are */
+    if (ts_is(c, "first")) d.m = d.v = 0;
+    if (ts_is(c, "zeros")) {
         d.m = 0;
         if (i % 3) d.grad = d.v = 0;
         if (i % 4 == 3) d.w = 0;
     }
-    if (is_family(c, "quiet") && i % 5) d.grad = 0; /* moments fade */
-    if (is_family(c, "huge")) {
+    if (ts_is(c, "quiet") && i % 5) d.grad = 0; /* moments fade */
+    if (ts_is(c, "huge")) {
         const double size = by_dtype(t, 1e25, 1e200, 3e4, 1e25);
         d.grad *= size, d.m *= size;
         if (i % 2) d.v = by_dtype(t, 1e37, 1e300, 1e9, 1e37);
     }
-    if (is_family(c, "small")) {
+    if (ts_is(c, "small")) {
         const double size = by_dtype(t, 1e-25, 1e-200, 0, 1e-25);
         d.grad *= size, d.m *= size, d.v = i % 2 ? 0 : by_dtype(t, 1e-37, 1e-300, 0, 1e-37);
     }
-    if (is_family(c, "denormal")) {
+    if (ts_is(c, "denormal")) {
         const double least = ts_format_of(t)->min_normal,
                      wide = ts_format_of(ts_wide(t))->min_normal;
         d.grad *= 0.25 * least, d.m *= 0.25 * wide, d.v *= 0.25 * wide;
         if (i % 2) d.w *= 0.25 * least;
     }
-    if (is_family(c, "cancel")) { /* the moment is all but gone after the step */
+    if (ts_is(c, "cancel")) { /* the moment is all but gone after the step */
         const ts_adam_rates r = ts_adam_rates_of(c);
         d.m = r.beta1 > 0 ? -(1 - r.beta1) / r.beta1 * r.scale * d.grad * (1 + 1e-3 * y) : d.m;
     }
-    if (is_family(c, "nonfinite")) make_nonfinite(&d, i);
+    if (ts_is(c, "nonfinite")) make_nonfinite(&d, i);
     return d;
 }

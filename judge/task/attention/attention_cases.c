@@ -2,15 +2,11 @@
 /* attention_cases.c - the cases of the attention tasks, and their inputs. */
 #include "attention_cases.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, SOME = F32 | BF16 };
-enum { WIDE = F32 | F64 | BF16 };
-enum { MAX_CASES = 1024, MAX_SHAPES = 4, MUCH = 1 << 17 };
+enum { SOME = F32 | BF16, MAX_SHAPES = 4, MUCH = 1 << 17 };
 enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
 
 typedef struct shape {
@@ -160,9 +156,9 @@ static bool drawable(const ts_case *c)
     bool                     set = false;
     for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
     if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
-    if (!strcmp(c->family, "masked"))
+    if (ts_is(c, "masked"))
         return D == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
-    if (!strcmp(c->family, "deep"))
+    if (ts_is(c, "deep"))
         return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
     /* Every query sees the key that is none. */
     if (!strncmp(c->family, "nonfinite_", 10) &&
@@ -180,17 +176,6 @@ static bool affordable(const ts_case *c)
     const double   pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
     const double   elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
     return pairs <= 2e5 && elements <= 1e5 && drawable(c);
-}
-
-/* The parameter is how many query heads share a KV head. */
-static void multiply_heads(ts_case *c)
-{
-    c->dim[3] *= c->dim[4];
-}
-
-static void divide_heads(ts_case *c)
-{
-    c->dim[3] /= c->dim[4];
 }
 
 #define FAMILIES                                                                                   \
@@ -217,8 +202,8 @@ const ts_cover ts_flash_attention_cover = {
     .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120),
              SCALES },
     .allows = affordable,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
 const ts_cover ts_flash_attention_backward_cover = {
@@ -229,28 +214,19 @@ const ts_cover ts_flash_attention_backward_cover = {
     .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 10, 11, 160, 161, 371, 640, 971, 1280, 5120, 5121),
              SCALES },
     .allows = affordable,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-    bool    backward;
-} list;
-
-static void add(list *l, unsigned use, unsigned dtypes, shape s, const char *name)
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, const char *name)
 {
     const int64_t bits = s.form % 10 & (l->backward ? TS_FORM_BNHD : TS_FORM_BNHD | TS_FORM_NO_LSE);
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        l->c[l->n++] = (ts_case) { use,
-                                   (ts_dtype)t,
-                                   { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask,
-                                     s.form / 10 * 10 + bits },
-                                   name };
-    }
+    ts_list_add(l, dtypes,
+                (ts_case) { use,
+                            TS_F32,
+                            { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask,
+                              s.form / 10 * 10 + bits },
+                            name });
 }
 
 /* Of what takes long, one wide dtype and one narrow one, others from shape to shape. */
@@ -261,13 +237,13 @@ static unsigned dtypes_of(shape s, size_t number)
     return number % 2 ? F64 | F16 : F32 | BF16;
 }
 
-static void add_checked(list *l)
+static void add_checked(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof plain_shapes / sizeof *plain_shapes; i++) {
+    for (size_t i = 0; i < COUNT(plain_shapes); i++) {
         add(l, TS_USE_CHECK, dtypes_of(plain_shapes[i], i), plain_shapes[i], "normal");
         if (i) continue;
         /* early: a mutant is led through the cases in their order */
-        for (size_t k = 0; k < sizeof empty_shapes / sizeof *empty_shapes; k++)
+        for (size_t k = 0; k < COUNT(empty_shapes); k++)
             add(l, TS_USE_CHECK, ALL, empty_shapes[k], "normal");
         add(l, TS_USE_CHECK, F32, many_heads, "normal");
         add(l, TS_USE_CHECK, F32, many_keys, "normal");
@@ -276,7 +252,7 @@ static void add_checked(list *l)
     const int scaled = l->n;
     add(l, TS_USE_CHECK, ALL, (shape) { 17, 33, 1, 2, 1, 8, FULL, 0 }, "normal");
     for (int i = scaled; i < l->n; i++) l->c[i].dim[TS_SCALE] = TS_SCALE_150;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; i < COUNT(families); i++)
         for (int k = 0; k < MAX_SHAPES && families[i].shapes[k].batch; k++)
             add(l, TS_USE_CHECK,
                 (l->backward ? families[i].backward : families[i].dtypes) &
@@ -284,35 +260,33 @@ static void add_checked(list *l)
                 families[i].shapes[k], families[i].name);
 }
 
-static void add_timed(list *l)
+static void add_timed(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof judged_shapes / sizeof *judged_shapes; i++)
+    for (size_t i = 0; i < COUNT(judged_shapes); i++)
         add(l, TS_USE_TIME, SOME, judged_shapes[i], "normal");
-    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+    for (size_t i = 0; i < COUNT(timed_shapes); i++)
         add(l, TS_USE_TIME, SOME, timed_shapes[i], "long");
-    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
+    for (size_t i = 0; i < COUNT(large_shapes); i++)
         for (int64_t mask = CAUSAL; mask >= FULL; mask--) {
             shape s = large_shapes[i];
             s.mask = mask;
             add(l, TS_USE_TIME | TS_USE_LARGE, BF16, s, "normal");
         }
-    for (size_t i = 0; i < sizeof large_judged / sizeof *large_judged; i++)
+    for (size_t i = 0; i < COUNT(large_judged); i++)
         add(l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged[i], "normal");
 }
 
-static const ts_case *build(list *l, bool backward)
+static const ts_case *build(ts_case_list *l, bool backward)
 {
     if (l->n) return l->c;
     l->backward = backward;
     add_checked(l);
-    l->n +=
-        ts_cover_cases(backward ? &ts_flash_attention_backward_cover : &ts_flash_attention_cover,
-                       l->c + l->n, MAX_CASES / 2);
-    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+    ts_list_cover(l, backward ? &ts_flash_attention_backward_cover : &ts_flash_attention_cover);
+    for (size_t i = 0; i < COUNT(device_shapes); i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], "normal");
-    for (size_t i = 0; i < sizeof width_shapes / sizeof *width_shapes; i++)
+    for (size_t i = 0; i < COUNT(width_shapes); i++)
         add(l, TS_USE_DEVICE, FAST, width_shapes[i], "normal");
-    for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
+    for (size_t i = 0; i < COUNT(device_families); i++)
         add(l, TS_USE_DEVICE, SOME, device_families[i].s, device_families[i].name);
     add_timed(l);
     return l->c;
@@ -320,12 +294,12 @@ static const ts_case *build(list *l, bool backward)
 
 const ts_case *ts_flash_attention_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, false);
 }
 
 const ts_case *ts_flash_attention_backward_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, true);
 }

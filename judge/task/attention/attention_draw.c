@@ -236,7 +236,7 @@ ts_attention_dims ts_attention_dims_of(const ts_case *c)
 {
     const int64_t *m = c->dim, tile = m[7] / 10;
     const bool     usual = !(c->use & TS_USE_CHECK); /* what is timed has the scale of the field */
-    const double   share = usual ? 1 : !strcmp(c->family, "negative") ? -0.8 : 1.25;
+    const double   share = usual ? 1 : ts_is(c, "negative") ? -0.8 : 1.25;
     const double   root = sqrt((double)m[5]);
     const double   scale[] = { share / root, 0, 1e-3 / root, 20 / root, -1.25 / root, 1, 150 };
     return (ts_attention_dims) {
@@ -258,13 +258,12 @@ ts_attention_dims ts_attention_dims_of(const ts_case *c)
 
 bool ts_attention_has_lengths(const ts_case *c)
 {
-    return !strcmp(c->family, "ragged") || !strcmp(c->family, "padding") ||
-           !strcmp(c->family, "empty");
+    return ts_is(c, "ragged") || ts_is(c, "padding") || ts_is(c, "empty");
 }
 
 /* `empty`: every second batch sees nothing at all. */
 int32_t ts_attention_length(const ts_case *c, uint64_t seed, int64_t b)
 {
-    if (!strcmp(c->family, "empty") && b % 2 == 0) return 0;
+    if (ts_is(c, "empty") && b % 2 == 0) return 0;
     return (int32_t)(ts_bits(seed, b) % (uint64_t)(c->dim[1] + 1));
 }

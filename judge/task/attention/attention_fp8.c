@@ -25,16 +25,11 @@ enum { TILE8 = 256 };
 
 /* ---- inputs ---- */
 
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
-}
-
 /* Codes of all magnitudes that the family wants: `normal` has few subnormal ones and none that is
  * large. */
 static void spread(const ts_attention_drawn *w)
 {
-    const double  size = is(w->c, "subnormal") ? 0x1p-8 : 300;
+    const double  size = ts_is(w->c, "subnormal") ? 0x1p-8 : 300;
     const int64_t heads = w->d->n_kv_head > w->d->n_q_head ? w->d->n_kv_head : w->d->n_q_head;
     const int64_t rows = w->d->n_q > w->d->n_k ? w->d->n_q : w->d->n_k;
     const int64_t at = ((w->b * heads + w->h) * rows + w->i) * w->d->head_dim;
@@ -66,9 +61,9 @@ static ts_attention_family draws_of(const ts_case *c)
 {
     static const ts_attention_family all = { "", spread, spread, spread, NULL },
                                      tail = { "", tail_query, tail_key, tail_value, NULL };
-    return is(c, "subnormal") || is(c, "extreme") ? all
-           : is(c, "tail")                        ? tail
-                                                  : *ts_attention_family_of(c);
+    return ts_is(c, "subnormal") || ts_is(c, "extreme") ? all
+           : ts_is(c, "tail")                           ? tail
+                                                        : *ts_attention_family_of(c);
 }
 
 /* Of head i: between 1/2 and 2, and by a power of 2 that suits the codes. */
@@ -76,10 +71,10 @@ static void fill_scales(const ts_case *c, uint64_t seed, float *to, int64_t n, c
 {
     int power = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (is(c, "subnormal")) power = 8;
-        if (is(c, "extreme") && which != 'v') power = -8;
-        if (is(c, "scaled")) power = which == 'q' ? 30 : which == 'k' ? -30 : i % 2 ? 12 : -12;
-        const double s = is(c, "tail") ? 1 : 1.25 + 0.75 * ts_uniform(seed, i);
+        if (ts_is(c, "subnormal")) power = 8;
+        if (ts_is(c, "extreme") && which != 'v') power = -8;
+        if (ts_is(c, "scaled")) power = which == 'q' ? 30 : which == 'k' ? -30 : i % 2 ? 12 : -12;
+        const double s = ts_is(c, "tail") ? 1 : 1.25 + 0.75 * ts_uniform(seed, i);
         to[i] = (float)ldexp(s, power);
     }
 }

@@ -3,13 +3,11 @@
  * flash_attention; the dtype is that of o. */
 #include "attention_fp8_cases.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 
-enum { F32 = 1u << TS_F32, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16, ALL = F32 | F16 | BF16 };
-enum { MAX_CASES = 640, MAX_SHAPES = 3, MUCH = 1 << 17 };
+enum { MAX_SHAPES = 3, MUCH = 1 << 17 };
 enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
 
 typedef struct shape {
@@ -139,35 +137,24 @@ static bool affordable(const ts_case *c)
     if (pairs > 2e5 || elements > 1e5) return false;
     for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
     if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
-    return strcmp(c->family, "nonfinite") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE);
-}
-
-/* The parameter is how many query heads share a KV head. */
-static void multiply_heads(ts_case *c)
-{
-    c->dim[3] *= c->dim[4];
-}
-
-static void divide_heads(ts_case *c)
-{
-    c->dim[3] /= c->dim[4];
+    return !ts_is(c, "nonfinite") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE);
 }
 
 const ts_cover ts_flash_attention_fp8_cover = {
     .use = TS_USE_CHECK,
-    .dtypes = ALL,
-    .family = { { "normal", ALL },
-                { "late", ALL },
-                { "sink", ALL },
-                { "offset", ALL },
-                { "flat", ALL },
-                { "ragged", ALL },
-                { "padding", ALL },
-                { "empty", ALL },
-                { "scaled", ALL },
-                { "subnormal", ALL },
-                { "extreme", ALL },
-                { "nonfinite", ALL } },
+    .dtypes = FAST,
+    .family = { { "normal", FAST },
+                { "late", FAST },
+                { "sink", FAST },
+                { "offset", FAST },
+                { "flat", FAST },
+                { "ragged", FAST },
+                { "padding", FAST },
+                { "empty", FAST },
+                { "scaled", FAST },
+                { "subnormal", FAST },
+                { "extreme", FAST },
+                { "nonfinite", FAST } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
     .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
              TS_RANGE(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025),
@@ -177,39 +164,28 @@ const ts_cover ts_flash_attention_fp8_cover = {
              TS_NUMBERS(0, 0, 1, 2, 3, 10, 161, 640, 5120),
              TS_RANGE(0, TS_SCALE_1, 0, 1, 2, 3, 4, 5) },
     .allows = affordable,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
-static void add(list *l, unsigned use, unsigned dtypes, shape s, const char *name)
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        l->c[l->n++] = (ts_case) {
-            use,
-            (ts_dtype)t,
-            { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask, s.form },
-            name,
-        };
-    }
+    ts_list_add(
+        l, dtypes,
+        (ts_case) { use,
+                    TS_F32,
+                    { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask, s.form },
+                    name });
 }
 
 /* Of what takes long, one dtype, another from shape to shape. */
 static unsigned dtypes_of(shape s, size_t number)
 {
     const int64_t work = s.q * s.k * s.batch * s.q_heads * s.head_dim;
-    return work <= MUCH ? ALL : (const unsigned[]) { BF16, F32, F16 }[number % 3];
+    return work <= MUCH ? FAST : (const unsigned[]) { BF16, F32, F16 }[number % 3];
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static void add_timed(list *l)
+static void add_timed(ts_case_list *l)
 {
     for (size_t i = 0; i < COUNT(timed_shapes); i++)
         add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], "normal");
@@ -223,20 +199,20 @@ static void add_timed(list *l)
 
 const ts_case *ts_flash_attention_fp8_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     if (l.n) return l.c;
     for (size_t i = 0; i < COUNT(plain_shapes); i++) {
         const unsigned dtypes = i ? dtypes_of(plain_shapes[i], i)
-                                  : ALL; /* the first: invalid calls are derived from it */
+                                  : FAST; /* the first: invalid calls are derived from it */
         add(&l, TS_USE_CHECK, dtypes, plain_shapes[i], "normal");
         for (size_t k = 0; i == 0 && k < COUNT(empty_shapes); k++)
-            add(&l, TS_USE_CHECK, ALL, empty_shapes[k], "normal");
+            add(&l, TS_USE_CHECK, FAST, empty_shapes[k], "normal");
     }
     for (size_t i = 0; i < COUNT(families); i++)
         for (size_t k = 0; k < MAX_SHAPES && families[i].shapes[k].batch; k++)
             add(&l, TS_USE_CHECK, dtypes_of(families[i].shapes[k], i + k), families[i].shapes[k],
                 families[i].name);
-    l.n += ts_cover_cases(&ts_flash_attention_fp8_cover, l.c + l.n, MAX_CASES / 2);
+    ts_list_cover(&l, &ts_flash_attention_fp8_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
         add(&l, TS_USE_DEVICE, i % 2 ? F32 : BF16, device_shapes[i].s, device_shapes[i].name);
     add_timed(&l);

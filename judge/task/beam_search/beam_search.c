@@ -49,7 +49,7 @@ static void outputs(const ts_case *c, ts_buf b[N_OUTPUTS])
 
 static bool is_refused(const ts_case *c)
 {
-    return !strcmp(c->family, "archive_refused");
+    return ts_is(c, "archive_refused");
 }
 
 static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "beam_search_inside.h"
-#include "cover.h"
+#include "case_list.h"
 
 enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, NOISE = TS_TOY_NOISE };
 enum { CHECK = TS_USE_CHECK, TIME = TS_USE_TIME, JUDGE = TS_USE_JUDGE };
@@ -111,7 +111,6 @@ static const ts_case some[] = {
     { TIME, TS_F32, { 32, 128256, 4, 64, 5, 60, 2, NOISE }, "normal" },
     { TIME, TS_F32, { 8, 50257, 16, 128, 5, 60, 2, NOISE }, "normal" },
     { TIME, TS_F32, { 64, 151936, 8, 32, 5, 60, 2, NOISE }, "normal" },
-    { 0, TS_F32, { 0 }, NULL },
 };
 
 /* The parameter is -1, 0, 1 or whatever is the last token. */
@@ -140,8 +139,6 @@ static bool affordable(const ts_case *c)
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
     return (m[ITEMS] + 1) * m[WIDTH] * m[VOCAB] * (m[STEPS] + 1) <= 150000;
 }
-
-enum { F32 = 1u << TS_F32 };
 
 /* items, vocab, width, steps, prompt, alpha, eos, model */
 const ts_cover ts_beam_search_cover = {
@@ -181,11 +178,10 @@ const ts_cover ts_beam_archive_cover = {
 
 const ts_case *ts_beam_search_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 320 };
-    static ts_case all[N + MOST + 1];
-    if (all[0].use) return all;
-    memcpy(all, some, N * sizeof *some);
-    const int n = ts_cover_cases(&ts_beam_search_cover, all + N, MOST);
-    ts_cover_cases(&ts_beam_archive_cover, all + N + n, MOST - n);
-    return all;
+    static ts_case_list l;
+    if (l.n) return l.c;
+    ts_list_append(&l, some, COUNT(some));
+    ts_list_cover(&l, &ts_beam_search_cover);
+    ts_list_cover(&l, &ts_beam_archive_cover);
+    return l.c;
 }

@@ -21,35 +21,30 @@
 #include "rng.h"
 #include "spoil.h"
 
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
-}
-
 /* ---- inputs ---- */
 
 /* What is added to every logit of a word: column 0 of h is 1 in these families, and of w this. */
 static double shift_of(const ts_case *c, int64_t v)
 {
     const double at = (double)v / (double)c->dim[1];
-    if (is(c, "offset")) return 300;
-    if (is(c, "rising")) return 60 * at;
-    if (is(c, "falling")) return 120 - 120 * at;
+    if (ts_is(c, "offset")) return 300;
+    if (ts_is(c, "rising")) return 60 * at;
+    if (ts_is(c, "falling")) return 120 - 120 * at;
     return 0;
 }
 
 static bool has_shift(const ts_case *c)
 {
-    return is(c, "offset") || is(c, "rising") || is(c, "falling");
+    return ts_is(c, "offset") || ts_is(c, "rising") || ts_is(c, "falling");
 }
 
 static double w_at(const ts_case *c, uint64_t seed, int64_t v, int64_t k)
 {
     const double D = (double)c->dim[XE_WIDTH], z = ts_normal(seed, v * c->dim[XE_WIDTH] + k);
     if (k == 0 && has_shift(c)) return shift_of(c, v);
-    if (is(c, "ties")) return (double)(ts_bits(seed, v * c->dim[XE_WIDTH] + k) % 3) - 1;
-    if (is(c, "zeros")) return 0;
-    return z * (is(c, "steep") ? 50 : is(c, "flat") ? 1e-3 : 3) / sqrt(D);
+    if (ts_is(c, "ties")) return (double)(ts_bits(seed, v * c->dim[XE_WIDTH] + k) % 3) - 1;
+    if (ts_is(c, "zeros")) return 0;
+    return z * (ts_is(c, "steep") ? 50 : ts_is(c, "flat") ? 1e-3 : 3) / sqrt(D);
 }
 
 static double nonfinite_of(double z, int64_t i, bool chosen)
@@ -65,13 +60,13 @@ static double h_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int64_t
     const double  z = ts_normal(seed, i * D + k);
     const bool    chosen = k == (int64_t)(ts_bits(seed + 8, i) % (uint64_t)D);
     if (k == 0 && has_shift(c)) return 1;
-    if (is(c, "ties")) return (double)(ts_bits(seed, i * D + k) % 3) - 1;
-    if (is(c, "coherent")) return 1 + 0.1 * z;
-    if (is(c, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
-    if (is(c, "ignored_nonfinite") && target == r->ignored)
+    if (ts_is(c, "ties")) return (double)(ts_bits(seed, i * D + k) % 3) - 1;
+    if (ts_is(c, "coherent")) return 1 + 0.1 * z;
+    if (ts_is(c, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
+    if (ts_is(c, "ignored_nonfinite") && target == r->ignored)
         return nonfinite_of(z, i % 3 + 1, chosen);
     /* |w|^2 is about 9: this row's own word has a logit of some 30 */
-    if (is(c, "sure") && target != r->ignored)
+    if (ts_is(c, "sure") && target != r->ignored)
         return 3.3 * ts_load(w, c->dtype, target * (D + c->dim[XE_PAD]) + k) + 0.1 * z;
     return z;
 }
@@ -79,14 +74,14 @@ static double h_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int64_t
 static void draw(const ts_case *c, const ts_xe_rule *r, uint64_t seed, const int32_t *target,
                  void *h, void *w, void *bias)
 {
-    const int64_t D = c->dim[XE_WIDTH], S = D + c->dim[XE_PAD], W = is(c, "far") ? D : S;
+    const int64_t D = c->dim[XE_WIDTH], S = D + c->dim[XE_PAD], W = ts_is(c, "far") ? D : S;
     for (int64_t v = 0; v < r->n_vocab; v++)
         for (int64_t k = 0; k < D; k++)
             ts_store(w, c->dtype, v * W + k, w_at(c, ts_mix(seed + 1), v, k));
     for (int64_t v = 0; v < r->n_vocab && bias; v++)
         ts_store(bias, c->dtype, v,
-                 is(c, "masked") && ts_xe_is_masked(v) ? -INFINITY
-                                                       : 0.5 * ts_normal(ts_mix(seed + 2), v));
+                 ts_is(c, "masked") && ts_xe_is_masked(v) ? -INFINITY
+                                                          : 0.5 * ts_normal(ts_mix(seed + 2), v));
     for (int64_t i = 0; i < r->n_rows; i++)
         for (int64_t k = 0; k < D; k++)
             ts_store(h, c->dtype, i * S + k, h_at(c, r, ts_mix(seed), i, k, target[i], w));
@@ -105,9 +100,9 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const ts_xe_rule       r = ts_xe_rule_of(c, c->dim[XE_MEAN], c->dim[XE_SKIP], seed);
     const ts_dtype         t = c->dtype, wide = ts_wide(t);
     const int64_t          R = r.n_rows, V = r.n_vocab, D = c->dim[XE_WIDTH];
-    const int64_t          S = D + c->dim[XE_PAD], W = is(c, "far") ? D : S, grad = c->dim[XE_GRAD];
-    const ts_role          role = grad & XE_ACCUMULATE ? TS_INOUT : TS_OUT;
-    const ts_dtype         gt = grad & XE_WIDE ? wide : t;
+    const int64_t  S = D + c->dim[XE_PAD], W = ts_is(c, "far") ? D : S, grad = c->dim[XE_GRAD];
+    const ts_role  role = grad & XE_ACCUMULATE ? TS_INOUT : TS_OUT;
+    const ts_dtype gt = grad & XE_WIDE ? wide : t;
     *a = (ts_cross_entropy_args) { .dtype = t, .grad_dtype = gt, .mean = r.mean };
     a->accumulate = grad & XE_ACCUMULATE ? 1 : 0;
     a->ignore_index = r.ignored;

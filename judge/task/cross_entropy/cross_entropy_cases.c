@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy_cases.c - the cases of the two cross-entropy tasks. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "cross_entropy_inside.h"
 #include "dtype.h"
 
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
-enum { MAX_CASES = 1536, BOTH = XE_DH | XE_DW };
+enum { BOTH = XE_DH | XE_DW };
 
 typedef struct shape {
     int64_t rows, vocab, width;
@@ -55,7 +52,7 @@ static const shape family_shapes[] = { { 5, 7, 3 }, { 17, 129, 16 }, { 40, 700, 
 /* Infinities are none once they are capped, and have no mean. */
 static bool suits(const ts_case *c, int64_t bias)
 {
-    const bool masked = !strcmp(c->family, "masked"), nonfinite = !strcmp(c->family, "nonfinite");
+    const bool masked = ts_is(c, "masked"), nonfinite = ts_is(c, "nonfinite");
     if (masked && (!bias || c->dim[XE_SMOOTH] || c->dim[1] < 2)) return false;
     return !((masked || nonfinite) && c->dim[XE_CAP]);
 }
@@ -134,18 +131,6 @@ const ts_cover ts_cross_entropy_logits_cover = {
     .allows = logits_affordable,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
-static ts_case *add(list *l, unsigned use, int t, const char *name)
-{
-    if (l->n + 1 == MAX_CASES) abort();
-    l->c[l->n] = (ts_case) { .use = use, .dtype = (ts_dtype)t, .family = name };
-    return &l->c[l->n++];
-}
-
 /* Each option of the loss alone, and all at once, always with gradients. */
 static const struct {
     int64_t smooth, z, cap;
@@ -162,51 +147,39 @@ static void take_options(ts_case *c, size_t i)
 /* ---- from hidden states ---- */
 
 /* What goes with a case changes from one to the next; the first has both gradients. */
-static void add_hidden(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, size_t turn,
-                       const char *name)
+static void add_hidden(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t pad,
+                       size_t turn, const char *name)
 {
     static const int64_t grads[] = { 3, 7, 1, 11, 2, 15, 3, 0 };
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        ts_case      *c = add(l, use, t, name);
-        const int64_t dim[] = { s.rows,
-                                s.vocab,
-                                s.width,
-                                pad,
-                                grads[turn % 8],
-                                (int64_t)turn % 2,
-                                1 - (int64_t)turn / 2 % 2 };
-        memcpy(c->dim, dim, sizeof dim);
-        if (!strcmp(name, "masked")) c->dim[XE_BIAS] = 1;
-    }
+    ts_case              c = { use,
+                               TS_F32,
+                               { s.rows, s.vocab, s.width, pad, grads[turn % 8], (int64_t)turn % 2,
+                                 1 - (int64_t)turn / 2 % 2 },
+                               name };
+    if (ts_is(&c, "masked")) c.dim[XE_BIAS] = 1;
+    ts_list_add(l, dtypes, c);
 }
 
-static void add_timed(list *l, unsigned use, unsigned dtypes, shape s)
+static void add_timed(ts_case_list *l, unsigned use, unsigned dtypes, shape s)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        ts_case      *c = add(l, use, t, "normal");
-        const int64_t dim[] = { s.rows, s.vocab, s.width, 0, BOTH, 1, 0, 0 };
-        memcpy(c->dim, dim, sizeof dim);
-    }
+    ts_list_add(
+        l, dtypes,
+        (ts_case) { use, TS_F32, { s.rows, s.vocab, s.width, 0, BOTH, 1, 0, 0 }, "normal" });
 }
-
-/* Offsets of the third row pass 2^31 elements. */
-static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 
 const ts_case *ts_cross_entropy_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     if (l.n) return l.c;
-    for (size_t i = 0; i < sizeof odd_shapes / sizeof *odd_shapes; i++)
+    for (size_t i = 0; i < COUNT(odd_shapes); i++)
         add_hidden(&l, TS_USE_CHECK, ALL, odd_shapes[i], 1 + (int64_t)i % 5, i, "normal");
-    for (size_t i = 0; i < sizeof even_shapes / sizeof *even_shapes; i++)
+    for (size_t i = 0; i < COUNT(even_shapes); i++)
         add_hidden(&l, TS_USE_CHECK, FAST, even_shapes[i], i % 2 ? 8 : 0, 2 * i, "normal");
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        for (size_t k = 0; k < sizeof family_shapes / sizeof *family_shapes; k++)
+    for (size_t i = 0; i < COUNT(families); i++)
+        for (size_t k = 0; k < COUNT(family_shapes); k++)
             add_hidden(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k], k == 1 ? 0 : 3,
                        k == 1 ? 0 : i + k, families[i].name);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    for (size_t i = 0; i < COUNT(options); i++) {
         int at = l.n;
         add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 21, 50, 12 }, 2, i, "normal");
         for (; at < l.n; at++) take_options(&l.c[at], i), l.c[at].dim[XE_GRAD] |= BOTH;
@@ -217,12 +190,12 @@ const ts_case *ts_cross_entropy_cases(void)
      * alike. */
     add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 128, 2048, 24 }, 0, 0, "coherent");
     add_hidden(&l, TS_USE_CHECK, FAST, (shape) { 3, 5, 40 }, FAR_PAD, 0, "far");
-    l.n += ts_cover_cases(&ts_cross_entropy_cover, l.c + l.n, MAX_CASES / 2);
-    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+    ts_list_cover(&l, &ts_cross_entropy_cover);
+    for (size_t i = 0; i < COUNT(device_shapes); i++)
         add_hidden(&l, TS_USE_DEVICE, FAST, device_shapes[i], 8, 3 * i, "normal");
-    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
+    for (size_t i = 0; i < COUNT(timed_shapes); i++)
         add_timed(&l, TS_USE_TIME, F32 | BF16, timed_shapes[i]);
-    for (size_t i = 0; i < sizeof judged_shapes / sizeof *judged_shapes; i++)
+    for (size_t i = 0; i < COUNT(judged_shapes); i++)
         add_timed(&l, TS_USE_JUDGE, F32, judged_shapes[i]);
     add_timed(&l, TS_USE_TIME | TS_USE_LARGE, F32 | BF16, large_timed);
     return l.c;
@@ -230,35 +203,32 @@ const ts_case *ts_cross_entropy_cases(void)
 
 /* ---- from logits ---- */
 
-static void add_logits(list *l, unsigned use, unsigned dtypes, int64_t rows, int64_t vocab,
+static void add_logits(ts_case_list *l, unsigned use, unsigned dtypes, int64_t rows, int64_t vocab,
                        int64_t pad, size_t turn, const char *name)
 {
     static const int64_t grads[] = { 1, 2, 2, 0, 1 };
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        ts_case      *c = add(l, use, t, name);
-        const int64_t dim[] = { rows, vocab, pad, grads[turn % 5], (int64_t)turn % 2 };
-        memcpy(c->dim, dim, sizeof dim);
-    }
+    ts_list_add(
+        l, dtypes,
+        (ts_case) { use, TS_F32, { rows, vocab, pad, grads[turn % 5], (int64_t)turn % 2 }, name });
 }
 
 const ts_case *ts_cross_entropy_logits_cases(void)
 {
     static const int64_t timed[][2] = { { 2048, 8192 }, { 512, 32000 }, { 4096, 1024 } };
-    static list          l;
+    static ts_case_list  l;
     if (l.n) return l.c;
-    for (size_t i = 0; i < sizeof odd_shapes / sizeof *odd_shapes; i++)
+    for (size_t i = 0; i < COUNT(odd_shapes); i++)
         add_logits(&l, TS_USE_CHECK, ALL, odd_shapes[i].rows, odd_shapes[i].vocab,
                    1 + (int64_t)i % 5, i, "normal");
-    for (size_t i = 0; i < sizeof even_shapes / sizeof *even_shapes; i++)
+    for (size_t i = 0; i < COUNT(even_shapes); i++)
         add_logits(&l, TS_USE_CHECK, FAST, even_shapes[i].rows, even_shapes[i].vocab, i % 2 ? 8 : 0,
                    i, "normal");
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        for (size_t k = 0; k < sizeof family_shapes / sizeof *family_shapes; k++)
+    for (size_t i = 0; i < COUNT(families); i++)
+        for (size_t k = 0; k < COUNT(family_shapes); k++)
             if (strcmp(families[i].name, "coherent"))
                 add_logits(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k].rows,
                            family_shapes[k].vocab, k == 1 ? 0 : 3, i + k, families[i].name);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    for (size_t i = 0; i < COUNT(options); i++) {
         int at = l.n;
         add_logits(&l, TS_USE_CHECK, ALL, 21, 50, 2, 0, "normal");
         for (; at < l.n; at++) take_options(&l.c[at], i), l.c[at].dim[XL_GRAD] = 1 + (int64_t)i % 2;
@@ -266,10 +236,10 @@ const ts_case *ts_cross_entropy_logits_cases(void)
     add_logits(&l, TS_USE_CHECK, ALL, 9, 300, 2, 1, "huge");
     add_logits(&l, TS_USE_CHECK, ALL, 9, 301, 1, 4, "huge");
     add_logits(&l, TS_USE_CHECK, FAST, 3, 40, FAR_PAD, 0, "far");
-    l.n += ts_cover_cases(&ts_cross_entropy_logits_cover, l.c + l.n, MAX_CASES / 2);
+    ts_list_cover(&l, &ts_cross_entropy_logits_cover);
     add_logits(&l, TS_USE_DEVICE, FAST, 3000, 3001, 3, 0, "normal");
     add_logits(&l, TS_USE_DEVICE, FAST, 1000, 16384, 0, 1, "normal");
-    for (size_t i = 0; i < sizeof timed / sizeof *timed; i++)
+    for (size_t i = 0; i < COUNT(timed); i++)
         add_logits(&l, TS_USE_TIME, F32 | BF16, timed[i][0], timed[i][1], 0, 0, "normal");
     add_logits(&l, TS_USE_JUDGE, F32, 1024, 2048, 0, 0, "normal");
     add_logits(&l, TS_USE_JUDGE, F32, 256, 4096, 0, 0, "normal");

@@ -43,8 +43,8 @@ ts_xe_rule ts_xe_rule_of(const ts_case *c, int64_t mean, int64_t skip, uint64_t 
                               .z_loss = (double)c->dim[XE_Z] / 10000,
                               .softcap = (double)c->dim[XE_CAP] };
     if (c->dtype == TS_F16 && r.scale > 16) r.scale = 16; /* or gradients are no numbers of f16 */
-    if (!strcmp(c->family, "loud")) r.scale *= 0x1p20;
-    if (!strcmp(c->family, "faint")) r.scale *= 0x1p-30;
+    if (ts_is(c, "loud")) r.scale *= 0x1p20;
+    if (ts_is(c, "faint")) r.scale *= 0x1p-30;
     return r;
 }
 
@@ -67,7 +67,7 @@ bool ts_xe_is_masked(int64_t word)
 void ts_xe_targets(const ts_case *c, const ts_xe_rule *r, int64_t skip, uint64_t seed,
                    int32_t *target)
 {
-    const bool masked = !strcmp(c->family, "masked"), far = !strcmp(c->family, "far");
+    const bool masked = ts_is(c, "masked"), far = ts_is(c, "far");
     for (int64_t i = 0; i < r->n_rows; i++) {
         const uint64_t b = ts_bits(seed, i);
         int64_t        t = (int64_t)(b % (uint64_t)r->n_vocab);

@@ -3,16 +3,11 @@
 #include "embedding_cases.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
 #include "rng.h"
-
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16 };
-enum { MAX_CASES = 1024 };
 
 typedef struct shape {
     int64_t rows, cols, vocab;
@@ -55,14 +50,6 @@ static const family families[] = {
     { "nonfinite", ALL, { { 9, 7, 5 }, { 65, 33, 20 }, { 40, 64, 100 } } },
 };
 
-/* Offsets of the third row pass 2^31 elements. */
-static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
-
-static bool is_family(const ts_case *c, const char *name)
-{
-    return !strcmp(c->family, name);
-}
-
 /* By the number in a case: scales of no float are the last two. */
 static const double scales[] = { 1, 27.712812921102035, -0.5, 0, 1e-42, 1e45 };
 enum { TINY_SCALE = 4, LARGE_SCALE = 5 };
@@ -76,9 +63,9 @@ double ts_embedding_scale(const ts_case *c)
 static bool affordable(const ts_case *c)
 {
     const int64_t scale = c->dim[TS_EMB_SCALE];
-    if (scale >= TINY_SCALE && (c->dtype == TS_F16 || is_family(c, "denormal"))) return false;
-    if (fabs(scales[scale]) > 1 && is_family(c, "huge")) return false;
-    if (scale >= TINY_SCALE && is_family(c, "huge")) return false;
+    if (scale >= TINY_SCALE && (c->dtype == TS_F16 || ts_is(c, "denormal"))) return false;
+    if (fabs(scales[scale]) > 1 && ts_is(c, "huge")) return false;
+    if (scale >= TINY_SCALE && ts_is(c, "huge")) return false;
     const int64_t n = (c->dim[TS_EMB_ROWS] + c->dim[TS_EMB_VOCAB]) * c->dim[TS_EMB_COLS];
     return n * (int64_t)ts_format_of(c->dtype)->n_bytes <= 1000000;
 }
@@ -122,35 +109,22 @@ const ts_cover ts_embedding_backward_cover = {
     .allows = affordable,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-    bool    backward;
-} list;
-
-static void add_one(list *l, unsigned use, ts_dtype t, shape s, int64_t pad, int number,
-                    const char *name)
-{
-    ts_case c = { use, t, { s.rows, s.cols, s.vocab, pad, number & 1 }, name };
-    if (l->n + 1 == MAX_CASES) abort();
-    if (!l->backward && (t == TS_F32 || t == TS_F64)) c.dim[TS_EMB_FLAG] = 0;
-    c.dim[TS_EMB_SCALE] = number / 2 % 4;
-    if (is_family(&c, "huge") && c.dim[TS_EMB_SCALE] == 1) c.dim[TS_EMB_SCALE] = 2;
-    l->c[l->n++] = c;
-}
-
 /* `number` counts through the flag and the scales of a case. */
-static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int number,
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int number,
                 const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++)
-        if (dtypes >> t & 1u) add_one(l, use, (ts_dtype)t, s, pad, number, name);
+    ts_case        c = { use, TS_F32, { s.rows, s.cols, s.vocab, pad, number & 1 }, name };
+    const unsigned narrow = l->backward ? ALL : F16 | BF16; /* which have a flag */
+    c.dim[TS_EMB_SCALE] = number / 2 % 4;
+    if (ts_is(&c, "huge") && c.dim[TS_EMB_SCALE] == 1) c.dim[TS_EMB_SCALE] = 2;
+    ts_case plain = c;
+    plain.dim[TS_EMB_FLAG] = 0;
+    ts_list_add(l, dtypes & ~narrow, plain); /* f32 and f64 come first */
+    ts_list_add(l, dtypes & narrow, c);
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 /* Each shape with scale 1, and with another; pad -1: a few elements. */
-static void add_shapes(list *l, unsigned dtypes, const shape *s, size_t n, int64_t pad)
+static void add_shapes(ts_case_list *l, unsigned dtypes, const shape *s, size_t n, int64_t pad)
 {
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < 2; k++)
@@ -158,7 +132,7 @@ static void add_shapes(list *l, unsigned dtypes, const shape *s, size_t n, int64
                 ((int)i + k) % 2 + k * 2 * (1 + (int)i % 3), "normal");
 }
 
-static const ts_case *build(list *l, bool backward)
+static const ts_case *build(ts_case_list *l, bool backward)
 {
     if (l->n) return l->c;
     l->backward = backward;
@@ -170,8 +144,7 @@ static const ts_case *build(list *l, bool backward)
             add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[k], k == 2 ? 8 : 3,
                 k == 1 ? 3 : k, families[i].name);
     add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40, 3 }, FAR_PAD, 0, "far");
-    l->n += ts_cover_cases(backward ? &ts_embedding_backward_cover : &ts_embedding_forward_cover,
-                           l->c + l->n, MAX_CASES / 2);
+    ts_list_cover(l, backward ? &ts_embedding_backward_cover : &ts_embedding_forward_cover);
     /* A call on the CPU rejects these tokens. */
     add(l, TS_USE_DEVICE, FAST, (shape) { 65, 33, 20 }, 3, 0, "stray");
     add(l, TS_USE_DEVICE, FAST, (shape) { 300, 64, 100 }, 8, 1, "stray");
@@ -185,13 +158,13 @@ static const ts_case *build(list *l, bool backward)
 
 const ts_case *ts_embedding_forward_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, false);
 }
 
 const ts_case *ts_embedding_backward_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, true);
 }
 
@@ -212,12 +185,12 @@ int32_t ts_embedding_draw_token(const ts_case *c, uint64_t seed, int64_t row)
 {
     const int64_t n = c->dim[TS_EMB_VOCAB];
     const double  u = fabs(ts_uniform(seed, row));
-    if (is_family(c, "stray") && row % 5 == 3)
+    if (ts_is(c, "stray") && row % 5 == 3)
         return (const int32_t[]) { -1, (int32_t)n, INT32_MAX, INT32_MIN }[row / 5 % 4];
-    if (is_family(c, "far")) return (int32_t)(n - 1 - row % n);
-    if (is_family(c, "ends") && row % 2) return 0;
-    if (row == 0 || is_family(c, "ends") || is_family(c, "same") || is_family(c, "constant") ||
-        is_family(c, "huge"))
+    if (ts_is(c, "far")) return (int32_t)(n - 1 - row % n);
+    if (ts_is(c, "ends") && row % 2) return 0;
+    if (row == 0 || ts_is(c, "ends") || ts_is(c, "same") || ts_is(c, "constant") ||
+        ts_is(c, "huge"))
         return (int32_t)(n - 1);
     const int64_t t = (int64_t)(u * u * u * (double)n);
     return (int32_t)(t < n ? t : n - 1);
@@ -236,12 +209,11 @@ double ts_embedding_draw(const ts_case *c, uint64_t seed, int64_t row, int64_t c
 {
     const int64_t n = c->dim[TS_EMB_COLS], i = row * n + col, scale = c->dim[TS_EMB_SCALE];
     const double  z = ts_normal(seed, i);
-    if (is_family(c, "normal") && scale < TINY_SCALE) return z; /* large cases are */
-    if (is_family(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.25 * z;
-    if (is_family(c, "huge")) return draw_huge(c, seed, row, col);
-    if (is_family(c, "nonfinite") && row % 3 &&
-        col == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
+    if (ts_is(c, "normal") && scale < TINY_SCALE) return z; /* large cases are */
+    if (ts_is(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.25 * z;
+    if (ts_is(c, "huge")) return draw_huge(c, seed, row, col);
+    if (ts_is(c, "nonfinite") && row % 3 && col == (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n))
         return row % 3 == 1 ? NAN : row % 2 ? INFINITY : -INFINITY;
     const double size = scale == TINY_SCALE ? 1e20 : scale == LARGE_SCALE ? 1e-20 : 1;
-    return size * (is_family(c, "constant") ? 1.1 + 0.01 * (double)(col % 7) : z);
+    return size * (ts_is(c, "constant") ? 1.1 + 0.01 * (double)(col % 7) : z);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_cases.c - the cases of kv_cache. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "kv_cache_inside.h"
 
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { NARROW = F16 | BF16, ALL = F32 | NARROW, MAX_CASES = 1536 };
+enum { NARROW = F16 | BF16 };
 
 typedef struct shape {
     int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
@@ -37,41 +35,41 @@ typedef struct family {
 /* clang-format off */
 static const family families[] = {
     /* what the script does */
-    { "chunk",    ALL, { { 4, 17, 1, 4, 2, 8 }, { 4, 65, 2, 4, 1, 33 } }, { 0, 16, 7 }, { 0 } },
+    { "chunk",    FAST, { { 4, 17, 1, 4, 2, 8 }, { 4, 65, 2, 4, 1, 33 } }, { 0, 16, 7 }, { 0 } },
     { "chunk",    F32, { { 4, 37, 1, 4, 2, 33 } }, { 0, 16, 7, 1 }, { 8, 9, 4, 5, 14, 19 } },
     { "chunk",    BF16, { { 4, 70, 1, 4, 2, 16 } }, { 0, 64 }, { 9, 5, 15, 18 } },
-    { "fork",     ALL, { { 4, 17, 2, 4, 2, 8 }, { 4, 129, 1, 8, 2, 16 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "fork",     FAST, { { 4, 17, 2, 4, 2, 8 }, { 4, 129, 1, 8, 2, 16 } }, { 0, 16, 7, 1 }, { 0 } },
     { "fork",     F32, { { 4, 43, 2, 4, 2, 33 } }, { 0, 16, 7, 64 }, { 8, 9, 5, 14 } },
-    { "truncate", ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "truncate", FAST, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7, 1 }, { 0 } },
     { "truncate", F32, { { 2, 37, 1, 4, 2, 33 } }, { 0, 16, 7, 64 }, { 8, 9, 4, 5, 15, 19 } },
     { "truncate", NARROW, { { 2, 37, 1, 4, 2, 8 } }, { 0, 16 }, { 9, 15 } },
-    { "full",     ALL, { { 3, 33, 2, 4, 2, 8 }, { 3, 130, 1, 4, 1, 16 } }, { 0, 16, 7, 1 }, { 0 } },
+    { "full",     FAST, { { 3, 33, 2, 4, 2, 8 }, { 3, 130, 1, 4, 1, 16 } }, { 0, 16, 7, 1 }, { 0 } },
     { "full",     F32, { { 3, 129, 1, 4, 2, 8 } }, { 0, 16, 64 }, { 8, 5 } },
-    { "cow",      ALL, { { 4, 17, 1, 4, 2, 8 }, { 4, 37, 3, 2, 1, 33 } }, { 16, 7, 2 }, { 0 } },
+    { "cow",      FAST, { { 4, 17, 1, 4, 2, 8 }, { 4, 37, 3, 2, 1, 33 } }, { 16, 7, 2 }, { 0 } },
     { "cow",      F32, { { 4, 37, 2, 4, 2, 33 } }, { 16, 7, 64 }, { 8, 9, 5, 14 } },
     { "nonsense", F32, { { 2, 5, 2, 4, 2, 33 } }, { 0, 16, 1 }, { 0, 8 } },
     { "fuzz",     F32, { { 4, 24, 2, 4, 2, 8 }, { 5, 40, 1, 2, 1, 33 } }, { 16, 7, 1 }, { 0, 8, 5 } },
     { "fuzz",     BF16, { { 3, 30, 3, 4, 1, 8 } }, { 0, 7, 64 }, { 0 } },
-    { "paged",    ALL, { { 4, 50, 2, 4, 2, 8 }, { 3, 41, 1, 6, 3, 64 } }, { 16, 7, 1, 64 }, { 0 } },
+    { "paged",    FAST, { { 4, 50, 2, 4, 2, 8 }, { 3, 41, 1, 6, 3, 64 } }, { 16, 7, 1, 64 }, { 0 } },
     { "paged",    F32, { { 4, 50, 1, 4, 2, 33 } }, { 16, 1, 64 }, { 8, 9, 4, 15 } },
     { "sized",    F32, { { 2, 16, 1, 8, 2, 64 } }, { 0, 16 }, { 0, 16, 8, 4, 15, 19 } },
-    { "window",   ALL, { { 3, 33, 2, 4, 2, 8 }, { 2, 129, 1, 8, 2, 64 } }, { 0, 16, 7 }, { 0 } },
+    { "window",   FAST, { { 3, 33, 2, 4, 2, 8 }, { 2, 129, 1, 8, 2, 64 } }, { 0, 16, 7 }, { 0 } },
     { "window_only", F32, { { 3, 65, 1, 4, 1, 33 }, { 1, 1000, 1, 4, 1, 16 } }, { 0, 16 }, { 0, 8 } },
     /* what numbers there are */
-    { "offset",   ALL, { { 3, 33, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "offset",   FAST, { { 3, 33, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
     { "offset",   F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 8, 4, 15, 19 } },
     { "outlier",  F32 | BF16, { { 3, 33, 1, 4, 2, 64 } }, { 0, 16 }, { 0, 8, 4, 15, 19 } },
-    { "ramp",     ALL, { { 1, 300, 1, 4, 1, 16 }, { 3, 129, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
-    { "masked",   ALL, { { 3, 33, 1, 4, 2, 16 }, { 2, 9, 2, 6, 3, 33 } }, { 0, 7 }, { 0 } },
-    { "hot",      ALL, { { 3, 65, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "ramp",     FAST, { { 1, 300, 1, 4, 1, 16 }, { 3, 129, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
+    { "masked",   FAST, { { 3, 33, 1, 4, 2, 16 }, { 2, 9, 2, 6, 3, 33 } }, { 0, 7 }, { 0 } },
+    { "hot",      FAST, { { 3, 65, 1, 4, 2, 64 } }, { 0, 16 }, { 0 } },
     { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 5 } },
     { "tiny",     F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 18, 19, 14, 15 } },
     { "constant", F32 | BF16, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
     { "zeros",    F32, { { 3, 33, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8, 4, 5, 14, 19 } },
-    { "tree",     ALL, { { 5, 33, 2, 4, 2, 8 }, { 1, 70, 1, 2, 1, 16 } }, { 0, 16, 7 }, { 0 } },
+    { "tree",     FAST, { { 5, 33, 2, 4, 2, 8 }, { 1, 70, 1, 2, 1, 16 } }, { 0, 16, 7 }, { 0 } },
     { "tree",     F32, { { 3, 20, 1, 4, 2, 33 } }, { 0, 16 }, { 8, 9, 4, 5, 14, 19 } },
     { "tree_nonsense", F32, { { 2, 5, 1, 4, 2, 33 } }, { 0, 16 }, { 0, 8 } },
-    { "nonfinite",     ALL, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
+    { "nonfinite",     FAST, { { 2, 33, 2, 4, 2, 8 }, { 2, 65, 1, 6, 3, 33 } }, { 0, 16, 7 }, { 0 } },
 };
 /* clang-format on */
 
@@ -106,55 +104,48 @@ static bool affordable(const ts_case *c)
     const int64_t *m = c->dim;
     const int64_t  row = m[Q_HEADS] * m[HEAD_DIM] * m[LAYERS];
     if (!storable(c)) return false;
-    if (!strcmp(c->family, "cow") && m[PAGE] < 2) return false;
-    if (!strcmp(c->family, "nonfinite") && m[STORE] != STORE_IO) return false;
+    if (ts_is(c, "cow") && m[PAGE] < 2) return false;
+    if (ts_is(c, "nonfinite") && m[STORE] != STORE_IO) return false;
     return m[SEQS] * m[LEN] * row <= 60000 && m[LEN] * m[LEN] * row <= 600000;
 }
 
-/* The parameter is how many query heads share a KV head. */
-static void multiply_heads(ts_case *c)
-{
-    c->dim[Q_HEADS] *= c->dim[KV_HEADS];
-}
+/* seqs, len, layers, heads that share, kv_heads, head_dim, page, store; window, sink, scale, group
+ */
+#define PARAMETERS                                                                                 \
+    {                                                                                              \
+        TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),                \
+            TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5), \
+            TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),                                  \
+            TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),                                         \
+            TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,        \
+                       STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,    \
+                       STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),               \
+            TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),                              \
+            TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),   \
+            TS_NUMBERS(0, 0, 1, 3, 16, 48, 64)                                                     \
+    }
 
-static void divide_heads(ts_case *c)
-{
-    c->dim[Q_HEADS] /= c->dim[KV_HEADS];
-}
-
-enum { EVERY = ALL | F64 };
-
-/* seqs, len, layers, heads that share, kv_heads, head_dim, page, store; window, sink, scale */
 const ts_cover ts_kv_cache_cover = {
     .use = TS_USE_CHECK,
-    .dtypes = EVERY,
-    .family = { { "normal", EVERY },
-                { "chunk", EVERY },
-                { "fork", EVERY },
-                { "truncate", EVERY },
-                { "full", EVERY },
-                { "cow", EVERY },
-                { "fuzz", EVERY },
-                { "paged", EVERY },
-                { "nonsense", EVERY },
-                { "offset", EVERY },
-                { "ramp", EVERY },
-                { "constant", EVERY },
-                { "zeros", EVERY },
-                { "nonfinite", EVERY } },
-    .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
-             TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
-             TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
-             TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),
-             TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,
-                        STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
-                        STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
-             TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
-             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),
-             TS_NUMBERS(0, 0, 1, 3, 16, 48, 64) },
+    .dtypes = ALL,
+    .family = { { "normal", ALL },
+                { "chunk", ALL },
+                { "fork", ALL },
+                { "truncate", ALL },
+                { "full", ALL },
+                { "cow", ALL },
+                { "fuzz", ALL },
+                { "paged", ALL },
+                { "nonsense", ALL },
+                { "offset", ALL },
+                { "ramp", ALL },
+                { "constant", ALL },
+                { "zeros", ALL },
+                { "nonfinite", ALL } },
+    .dim = PARAMETERS,
     .allows = affordable,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
 static bool has_trees(const ts_case *c)
@@ -168,53 +159,36 @@ static bool has_trees(const ts_case *c)
 /* A sequence's length is about that of its tree. */
 const ts_cover ts_kv_tree_cover = {
     .use = TS_USE_CHECK,
-    .dtypes = EVERY,
-    .family = { { "tree", EVERY }, { "tree_nonsense", EVERY } },
-    .dim = { TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),
-             TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5),
-             TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),
-             TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),
-             TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,
-                        STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,
-                        STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),
-             TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),
-             TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),
-             TS_NUMBERS(0, 0, 1, 3, 16, 48, 64) },
+    .dtypes = ALL,
+    .family = { { "tree", ALL }, { "tree_nonsense", ALL } },
+    .dim = PARAMETERS,
     .allows = has_trees,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
-static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t page, int64_t store,
-                const char *name)
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t page,
+                int64_t store, const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        l->c[l->n++] =
-            (ts_case) { use,
-                        (ts_dtype)t,
-                        { s.seqs, s.len, s.layers, s.q_heads, s.kv_heads, s.head_dim, page, store },
-                        name };
-    }
+    ts_list_add(
+        l, dtypes,
+        (ts_case) { use,
+                    TS_F32,
+                    { s.seqs, s.len, s.layers, s.q_heads, s.kv_heads, s.head_dim, page, store },
+                    name });
 }
 
-static void add_plain(list *l)
+static void add_plain(ts_case_list *l)
 {
     static const int64_t stores[] = { STORE_U8,   STORE_U4_CHANNEL,
                                       STORE_BF16, STORE_U8_CHANNEL + META_F16,
                                       STORE_F16,  STORE_U4 + META_F16,
                                       STORE_U4,   STORE_U8_CHANNEL };
-    const size_t         n = sizeof plain_shapes / sizeof *plain_shapes;
-    const size_t n_pages = sizeof pages / sizeof *pages, n_stores = sizeof stores / sizeof *stores;
+    const size_t         n = COUNT(plain_shapes);
+    const size_t         n_pages = COUNT(pages), n_stores = COUNT(stores);
     for (size_t i = 0; i < n; i++) {
         const shape s = plain_shapes[i];
-        add(l, TS_USE_CHECK, ALL, s, pages[i % n_pages], STORE_IO, "normal");
+        add(l, TS_USE_CHECK, FAST, s, pages[i % n_pages], STORE_IO, "normal");
         add(l, TS_USE_CHECK, F32, s, pages[(i + 1) % n_pages], stores[i % n_stores], "normal");
         if (s.len <= 129)
             add(l, TS_USE_CHECK, F32, s, pages[(i + 2) % n_pages], stores[(i + 3) % n_stores],
@@ -227,25 +201,25 @@ static void add_plain(list *l)
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 16, STORE_U8, "normal");
     add(l, TS_USE_CHECK, NARROW, plain_shapes[3], 0, STORE_U4_CHANNEL, "normal");
     /* More layers than small models have. */
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 0, STORE_IO, "normal");
-    add(l, TS_USE_CHECK, ALL, (shape) { 2, 9, 9, 2, 1, 8 }, 7, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, FAST, (shape) { 2, 9, 9, 2, 1, 8 }, 0, STORE_IO, "normal");
+    add(l, TS_USE_CHECK, FAST, (shape) { 2, 9, 9, 2, 1, 8 }, 7, STORE_IO, "normal");
     /* Groups of keys that are as long as they are, and one that is short. */
     static const int64_t groups[][2] = {
         { STORE_U8, 64 }, { STORE_U4, 48 }, { STORE_U8_CHANNEL, 16 }, { STORE_U4_CHANNEL, 3 }
     };
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+    for (size_t i = 0; i < COUNT(groups); i++) {
         add(l, TS_USE_CHECK, F32, (shape) { 2, 37, 1, 2, 1, 80 }, 0, groups[i][0], "normal");
         l->c[l->n - 1].dim[GROUP] = groups[i][1];
     }
     add(l, TS_USE_CHECK, F32, (shape) { 18, 5, 1, 2, 1, 8 }, 0, STORE_IO, "normal");
     for (size_t i = 1; i < n_pages; i++)
-        add(l, TS_USE_CHECK, ALL, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
+        add(l, TS_USE_CHECK, FAST, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
             "normal");
 }
 
-static void add_families(list *l)
+static void add_families(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    for (size_t i = 0; i < COUNT(families); i++) {
         const family *f = &families[i];
         for (int s = 0; s < 3 && f->shapes[s].seqs; s++)
             for (int p = 0; p < 4 && (!p || f->pages[p]); p++)
@@ -255,9 +229,9 @@ static void add_families(list *l)
     }
 }
 
-static void add_timed(list *l)
+static void add_timed(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++) {
+    for (size_t i = 0; i < COUNT(timed_shapes); i++) {
         add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, STORE_IO, "normal");
         if (i < 3) continue;
         add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 16, STORE_IO, "normal");
@@ -265,7 +239,7 @@ static void add_timed(list *l)
         add(l, TS_USE_TIME, F32, timed_shapes[i], 16, STORE_U4, "normal");
     }
     static const int64_t stores[] = { STORE_IO, STORE_U8, STORE_U4 }, layouts[] = { 0, 16, 64 };
-    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
+    for (size_t i = 0; i < COUNT(large_shapes); i++)
         for (int k = 0; k < 3; k++)
             for (int p = 0; p < 3; p++)
                 add(l, TS_USE_TIME | TS_USE_LARGE, BF16, large_shapes[i], layouts[p], stores[k],
@@ -274,18 +248,18 @@ static void add_timed(list *l)
 
 const ts_case *ts_kv_cache_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     if (l.n) return l.c;
     add_plain(&l);
     add_families(&l);
     /* A window that is longer than others' are, and keys before it. */
-    for (int t = TS_F32; t <= TS_F64; t++)
-        l.c[l.n++] = (ts_case) {
-            TS_USE_CHECK, (ts_dtype)t, { 1, 4200, 1, 1, 1, 3, 0, STORE_IO, 4097, 3 }, "window_long"
-        };
-    l.n += ts_cover_cases(&ts_kv_cache_cover, l.c + l.n, MAX_CASES / 3);
-    l.n += ts_cover_cases(&ts_kv_tree_cover, l.c + l.n, MAX_CASES / 4);
-    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
+    ts_list_add(
+        &l, F32 | F64,
+        (ts_case) {
+            TS_USE_CHECK, TS_F32, { 1, 4200, 1, 1, 1, 3, 0, STORE_IO, 4097, 3 }, "window_long" });
+    ts_list_cover(&l, &ts_kv_cache_cover);
+    ts_list_cover(&l, &ts_kv_tree_cover);
+    for (size_t i = 0; i < COUNT(device_shapes); i++)
         for (size_t p = 0; p < 2; p++) {
             add(&l, TS_USE_DEVICE, F32 | BF16, device_shapes[i], pages[p], STORE_IO, "normal");
             add(&l, TS_USE_DEVICE, BF16, device_shapes[i], pages[p], STORE_U8, "normal");

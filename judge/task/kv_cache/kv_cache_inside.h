@@ -4,11 +4,14 @@
 #ifndef TS_TASK_KV_CACHE_INSIDE_H
 #define TS_TASK_KV_CACHE_INSIDE_H
 
+#include <assert.h>
+
 #include "kv_cache_script.h"
 #include "task.h"
 
 /* dim: seqs, len (of the longest), layers, q_heads, kv_heads, head_dim, page, store. */
 enum { SEQS, LEN, LAYERS, Q_HEADS, KV_HEADS, HEAD_DIM, PAGE, STORE };
+static_assert(Q_HEADS == 3 && KV_HEADS == 4, "as ts_multiply_heads has them");
 
 /* more: window and sink, 0: by the family; scale, 0: one over the root of head_dim; group of keys,
  * 0: by page and head_dim. */

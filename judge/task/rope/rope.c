@@ -20,18 +20,13 @@
 
 typedef ts_rope_args args_t;
 
-static bool is_family(const ts_case *c, const char *name)
-{
-    return !strcmp(c->family, name);
-}
-
 /* ---- inputs ---- */
 
 /* Both signs and 31 bits where the text is long; else a few thousand tokens, the first at 0. */
 static int32_t position_of(const ts_case *c, uint64_t seed, int64_t row)
 {
     const uint64_t bits = ts_bits(seed, row);
-    if (is_family(c, "long")) return (int32_t)(uint32_t)bits;
+    if (ts_is(c, "long")) return (int32_t)(uint32_t)bits;
     return row ? (int32_t)(bits % 4096) : 0;
 }
 
@@ -40,14 +35,14 @@ static double draw(const ts_case *c, uint64_t seed, int64_t row, int64_t i)
 {
     const int64_t n = ts_rope_width(c), dim = ts_rope_head_dim(c);
     const double  z = ts_normal(seed, row * n + i);
-    if (is_family(c, "one"))
+    if (ts_is(c, "one"))
         return (uint64_t)(i % dim) == ts_bits(seed + 8, row * n + i / dim) % (uint64_t)dim
                    ? 1 + z * z
                    : 0;
-    if (is_family(c, "huge"))
+    if (ts_is(c, "huge"))
         return ts_format_of(c->dtype)->max * (ts_uniform(seed, row * n + i) < 0 ? -0.6 : 0.6);
-    if (is_family(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.5 * z;
-    if (is_family(c, "nonfinite") && ts_bits(seed + 8, row * n + i) % 5 == 0)
+    if (ts_is(c, "denormal")) return ts_format_of(c->dtype)->min_normal * 0.5 * z;
+    if (ts_is(c, "nonfinite") && ts_bits(seed + 8, row * n + i) % 5 == 0)
         return (const double[]) { NAN, INFINITY, -INFINITY }[ts_bits(seed + 9, row * n + i) % 3];
     return z;
 }

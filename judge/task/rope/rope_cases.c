@@ -2,15 +2,10 @@
 /* rope_cases.c - the cases of the task rope: shapes, families, ranges of parameters. */
 #include "rope_cases.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
-
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16 };
-enum { MAX_CASES = 640 };
 
 typedef struct shape {
     int64_t rows, heads, pairs, rest;
@@ -34,9 +29,6 @@ static const shape device_shapes[] = { { 4000, 8, 64, 0 }, { 9000, 3, 32, 0 }, {
 static const shape timed_shapes[] = { { 4096, 32, 64, 0 },
                                       { 16384, 8, 64, 0 },
                                       { 8192, 16, 32, 0 } };
-
-/* Offsets of the third row pass 2^31 elements. */
-static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 
 static bool affordable(const ts_case *c)
 {
@@ -71,31 +63,20 @@ const ts_cover ts_rope_cover = {
     .make = make,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
 /* `flags` counts through the switches of a case: pairing, inverse, place, table. */
-static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int flags,
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int flags,
                 const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        ts_case c = { use,
-                      (ts_dtype)t,
-                      { s.rows, s.heads, s.pairs, s.rest, pad, flags & 1, flags >> 1 & 1,
-                        flags >> 2 & 1, flags % 5 == 4 ? 6 : 0, flags >> 3 & 1 },
-                      name };
-        make(&c);
-        l->c[l->n++] = c;
-    }
+    ts_case c = { use,
+                  TS_F32,
+                  { s.rows, s.heads, s.pairs, s.rest, pad, flags & 1, flags >> 1 & 1,
+                    flags >> 2 & 1, flags % 5 == 4 ? 6 : 0, flags >> 3 & 1 },
+                  name };
+    make(&c);
+    ts_list_add(l, dtypes, c);
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static void add_shapes(list *l, unsigned dtypes, const shape *s, size_t n)
+static void add_shapes(ts_case_list *l, unsigned dtypes, const shape *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < 2; k++)
@@ -104,7 +85,7 @@ static void add_shapes(list *l, unsigned dtypes, const shape *s, size_t n)
 
 const ts_case *ts_rope_cases(void)
 {
-    static list              l;
+    static ts_case_list      l;
     static const char *const family[] = { "long", "one", "huge", "denormal", "nonfinite" };
     if (l.n) return l.c;
     add_shapes(&l, ALL, odd_shapes, COUNT(odd_shapes));
@@ -114,7 +95,7 @@ const ts_case *ts_rope_cases(void)
             add(&l, TS_USE_CHECK, ALL, odd_shapes[4 + 3 * k], k, (int)i + 5 * k, family[i]);
     for (int k = 0; k < 2; k++) /* y apart, so that both have rows that far */
         add(&l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 2, 8, 4 }, FAR_PAD, k, "far");
-    l.n += ts_cover_cases(&ts_rope_cover, l.c + l.n, MAX_CASES / 2);
+    ts_list_cover(&l, &ts_rope_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
         add(&l, TS_USE_DEVICE, FAST, device_shapes[i], 8, (int)i, "normal");
     for (size_t i = 0; i < COUNT(timed_shapes); i++)

@@ -3,13 +3,11 @@
 #include "softmax_topk_cases.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
 
-enum { F32 = 1u << TS_F32, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F16 | BF16, MAX_CASES = 2048, MAX_SHAPES = 6 };
+enum { MAX_SHAPES = 6 };
 
 typedef struct shape {
     int64_t rows, vocab, k;
@@ -50,64 +48,61 @@ typedef struct family {
 /* The last shapes are wide single rows, which a device cuts into many pieces. */
 /* clang-format off */
 static const family families[] = {
-    { "mod32",        ALL,         100, { { 2, 1024, 31 }, { 9, 4099, 100 }, { 1, 32000, 1000 } } },
-    { "mod64",        ALL,         100, { { 2, 1025, 8 }, { 9, 4099, 50 }, { 1, 32000, 256 } } },
-    { "mod256",       ALL,         100, { { 9, 4099, 8 }, { 1, 32000, 100 }, { 1, 128256, 500 } } },
-    { "mod1024",      ALL,         100, { { 1, 32000, 31 }, { 1, 50257, 33 },
+    { "mod32",        FAST,         100, { { 2, 1024, 31 }, { 9, 4099, 100 }, { 1, 32000, 1000 } } },
+    { "mod64",        FAST,         100, { { 2, 1025, 8 }, { 9, 4099, 50 }, { 1, 32000, 256 } } },
+    { "mod256",       FAST,         100, { { 9, 4099, 8 }, { 1, 32000, 100 }, { 1, 128256, 500 } } },
+    { "mod1024",      FAST,         100, { { 1, 32000, 31 }, { 1, 50257, 33 },
                                           { 2, 128256, 100 } } },
-    { "mod1024x8",    ALL,         100, { { 1, 32000, 8 }, { 1, 50257, 48 }, { 2, 128256, 100 } } },
-    { "chunk",        ALL,         100, { { 9, 1025, 7 }, { 9, 4099, 256 }, { 1, 50257, 51 },
+    { "mod1024x8",    FAST,         100, { { 1, 32000, 8 }, { 1, 50257, 48 }, { 2, 128256, 100 } } },
+    { "chunk",        FAST,         100, { { 9, 1025, 7 }, { 9, 4099, 256 }, { 1, 50257, 51 },
                                           { 1, 151936, 256 } } },
-    { "back",         ALL,         100, { { 9, 33, 7 }, { 9, 1025, 100 }, { 2, 4099, 1024 },
+    { "back",         FAST,         100, { { 9, 33, 7 }, { 9, 1025, 100 }, { 2, 4099, 1024 },
                                           { 1, 50257, 32 } } },
-    { "disjoint",     ALL,         100, { { 9, 1025, 100 }, { 33, 1023, 31 }, { 257, 1300, 5 } } },
-    { "spike",        ALL,         100, { { 9, 33, 5 }, { 9, 1025, 50 }, { 1, 32000, 256 } } },
-    { "ramp",         ALL,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 9, 4099, 256 },
+    { "disjoint",     FAST,         100, { { 9, 1025, 100 }, { 33, 1023, 31 }, { 257, 1300, 5 } } },
+    { "spike",        FAST,         100, { { 9, 33, 5 }, { 9, 1025, 50 }, { 1, 32000, 256 } } },
+    { "ramp",         FAST,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 9, 4099, 256 },
                                           { 2, 32000, 100 } } },
     { "ramp",         F32,         100, { { 2, 4099, 1024 }, { 1, 128256, 50 } } },
-    { "descending",   ALL,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 2, 4099, 1024 },
+    { "descending",   FAST,         100, { { 9, 11, 3 }, { 9, 1025, 8 }, { 2, 4099, 1024 },
                                           { 1, 50257, 50 } } },
-    { "sawtooth",     ALL,         100, { { 4, 1025, 33 }, { 9, 4099, 100 }, { 4, 32000, 256 } } },
-    { "equal",        ALL,         100, { { 9, 33, 7 }, { 9, 1025, 255 }, { 2, 4099, 1000 },
+    { "sawtooth",     FAST,         100, { { 4, 1025, 33 }, { 9, 4099, 100 }, { 4, 32000, 256 } } },
+    { "equal",        FAST,         100, { { 9, 33, 7 }, { 9, 1025, 255 }, { 2, 4099, 1000 },
                                           { 1, 128256, 50 } } },
-    { "ties",         ALL,         100, { { 9, 33, 8 }, { 9, 1024, 51 }, { 9, 4099, 256 },
+    { "ties",         FAST,         100, { { 9, 33, 8 }, { 9, 1024, 51 }, { 9, 4099, 256 },
                                           { 2, 50257, 100 }, { 1, 151936, 50 },
                                           { 2, 32000, 1024 } } },
-    { "zeros",        ALL,         100, { { 9, 33, 20 }, { 9, 1025, 33 }, { 2, 4099, 1024 },
+    { "zeros",        FAST,         100, { { 9, 33, 20 }, { 9, 1025, 33 }, { 2, 4099, 1024 },
                                           { 1, 50257, 50 } } },
-    { "subnormal",    ALL,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 256 } } },
-    { "underflow",    ALL,         100, { { 9, 11, 5 }, { 9, 1025, 50 }, { 2, 4099, 1000 },
+    { "subnormal",    FAST,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 256 } } },
+    { "underflow",    FAST,         100, { { 9, 11, 5 }, { 9, 1025, 50 }, { 2, 4099, 1000 },
                                           { 1, 32000, 100 } } },
-    { "offset",       ALL,         100, { { 9, 33, 8 }, { 9, 1025, 100 }, { 2, 32000, 50 } } },
-    { "offset",       ALL,         250, { { 9, 33, 5 }, { 2, 4099, 256 } } },
+    { "offset",       FAST,         100, { { 9, 33, 8 }, { 9, 1025, 100 }, { 2, 32000, 50 } } },
+    { "offset",       FAST,         250, { { 9, 33, 5 }, { 2, 4099, 256 } } },
     { "offset30",     F32 | BF16,  100, { { 9, 33, 8 }, { 9, 1025, 100 }, { 2, 32000, 50 } } },
-    { "flat",         ALL,         100, { { 9, 33, 1 }, { 9, 1025, 1 }, { 2, 4099, 50 },
+    { "flat",         FAST,         100, { { 9, 33, 1 }, { 9, 1025, 1 }, { 2, 4099, 50 },
                                           { 1, 50257, 1 } } },
-    { "masked",       ALL,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
+    { "masked",       FAST,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
                                           { 3, 50257, 50 }, { 1, 128256, 1024 } } },
-    { "half_masked",  ALL,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 1024 },
+    { "half_masked",  FAST,         100, { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 1024 },
                                           { 1, 50257, 100 } } },
-    { "holes",        ALL,         100, { { 9, 33, 8 }, { 9, 4099, 50 }, { 6, 4099, 1024 },
+    { "holes",        FAST,         100, { { 9, 33, 8 }, { 9, 4099, 50 }, { 6, 4099, 1024 },
                                           { 6, 32000, 100 } } },
-    { "all_masked",   ALL,         100, { { 9, 33, 8 }, { 33, 1025, 50 }, { 2, 4099, 1024 },
+    { "all_masked",   FAST,         100, { { 9, 33, 8 }, { 33, 1025, 50 }, { 2, 4099, 1024 },
                                           { 1, 31, 32 }, { 1, 50257, 100 }, { 9, 1025, 0 } } },
-    { "floor",        ALL,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
+    { "floor",        FAST,         100, { { 9, 33, 20 }, { 9, 1025, 100 }, { 3, 4099, 1000 },
                                           { 1, 50257, 50 } } },
-    { "floor",        ALL,         250, { { 9, 33, 8 }, { 9, 1025, 50 } } },
-    { "nonfinite",         ALL,         100, { { 9, 7, 5 }, { 33, 33, 8 }, { 33, 1025, 50 },
+    { "floor",        FAST,         250, { { 9, 33, 8 }, { 9, 1025, 50 } } },
+    { "nonfinite",         FAST,         100, { { 9, 7, 5 }, { 33, 33, 8 }, { 33, 1025, 50 },
                                           { 9, 4099, 1000 }, { 9, 31, 33 }, { 9, 1025, 0 } } },
-    { "nonfinite_one",     ALL,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
+    { "nonfinite_one",     FAST,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
                                           { 1, 128256, 1000 } } },
-    { "nonfinite_inf",     ALL,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
+    { "nonfinite_inf",     FAST,         100, { { 1, 33, 8 }, { 1, 4099, 256 }, { 1, 50257, 50 },
                                           { 1, 128256, 1000 } } },
-    { "hot",          ALL,          30, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
-    { "cold",         ALL,         250, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
-    { "cold",         ALL,        1000, { { 9, 33, 8 }, { 9, 1025, 1000 }, { 1, 50257, 256 } } },
+    { "hot",          FAST,          30, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
+    { "cold",         FAST,         250, { { 9, 33, 33 }, { 9, 1025, 100 }, { 1, 32000, 50 } } },
+    { "cold",         FAST,        1000, { { 9, 33, 8 }, { 9, 1025, 1000 }, { 1, 50257, 256 } } },
 };
 /* clang-format on */
-
-/* Offsets of the third row pass 2^31 elements. */
-static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 
 /* Rows and widths enough for every unit of a large device to take several pieces. */
 static const shape device_shapes[] = {
@@ -152,22 +147,17 @@ static bool affordable(const ts_case *c)
  * just past a power of two to the next; heat is from a hundredth to 1e15. */
 const ts_cover ts_softmax_topk_cover = {
     .use = TS_USE_CHECK,
-    .dtypes = ALL,
-    .family = { { "normal", ALL },       { "mod32", ALL },
-                { "mod64", ALL },        { "mod256", ALL },
-                { "mod1024", ALL },      { "mod1024x8", ALL },
-                { "chunk", ALL },        { "back", ALL },
-                { "disjoint", ALL },     { "spike", ALL },
-                { "ramp", ALL },         { "descending", ALL },
-                { "sawtooth", ALL },     { "equal", ALL },
-                { "ties", ALL },         { "zeros", ALL },
-                { "subnormal", ALL },    { "underflow", ALL },
-                { "offset", ALL },       { "offset30", F32 | BF16 },
-                { "flat", ALL },         { "masked", ALL },
-                { "half_masked", ALL },  { "holes", ALL },
-                { "all_masked", ALL },   { "floor", ALL },
-                { "nonfinite", ALL },    { "nonfinite_one", ALL },
-                { "nonfinite_inf", ALL } },
+    .dtypes = FAST,
+    .family = { { "normal", FAST },        { "mod32", FAST },          { "mod64", FAST },
+                { "mod256", FAST },        { "mod1024", FAST },        { "mod1024x8", FAST },
+                { "chunk", FAST },         { "back", FAST },           { "disjoint", FAST },
+                { "spike", FAST },         { "ramp", FAST },           { "descending", FAST },
+                { "sawtooth", FAST },      { "equal", FAST },          { "ties", FAST },
+                { "zeros", FAST },         { "subnormal", FAST },      { "underflow", FAST },
+                { "offset", FAST },        { "offset30", F32 | BF16 }, { "flat", FAST },
+                { "masked", FAST },        { "half_masked", FAST },    { "holes", FAST },
+                { "all_masked", FAST },    { "floor", FAST },          { "nonfinite", FAST },
+                { "nonfinite_one", FAST }, { "nonfinite_inf", FAST } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* rows, vocab, k */,
     .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
              TS_RANGE(4, 151936, 0, 1, 2, 9, 33, 129, 257, 1025, 4097, 32769, 65537, 131073),
@@ -181,42 +171,34 @@ const ts_cover ts_softmax_topk_cover = {
     .allows = affordable,
 };
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-} list;
-
-static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int64_t heat, int lse,
-                const char *name)
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int64_t heat,
+                int lse, const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        l->c[l->n++] =
-            (ts_case) { use, (ts_dtype)t, { s.rows, s.vocab, s.k, pad, heat, lse }, name };
-    }
+    ts_list_add(l, dtypes,
+                (ts_case) { use, TS_F32, { s.rows, s.vocab, s.k, pad, heat, lse }, name });
 }
 
-static void add_empty(list *l)
+static void add_empty(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof empty_shapes / sizeof *empty_shapes; i++)
+    for (size_t i = 0; i < COUNT(empty_shapes); i++)
         for (int lse = 0; lse < 2; lse++)
-            add(l, TS_USE_CHECK, ALL, empty_shapes[i], (int64_t)i % 3, 100, lse, "normal");
+            add(l, TS_USE_CHECK, FAST, empty_shapes[i], (int64_t)i % 3, 100, lse, "normal");
 }
 
-static void add_checked(list *l)
+static void add_checked(ts_case_list *l)
 {
-    for (size_t i = 0; i < sizeof plain_shapes / sizeof *plain_shapes; i++) {
-        add(l, TS_USE_CHECK, ALL, plain_shapes[i], (int64_t)(i + 2) % 6, 100, i % 4 != 3, "normal");
+    for (size_t i = 0; i < COUNT(plain_shapes); i++) {
+        add(l, TS_USE_CHECK, FAST, plain_shapes[i], (int64_t)(i + 2) % 6, 100, i % 4 != 3,
+            "normal");
         if (i == 0) add_empty(l); /* early: a mutant is led through the cases in their order */
     }
-    for (size_t i = 0; i < sizeof large_shapes / sizeof *large_shapes; i++)
-        add(l, TS_USE_CHECK, i < 4 ? ALL : F32, large_shapes[i], (int64_t)i % 6, 100, 1, "normal");
+    for (size_t i = 0; i < COUNT(large_shapes); i++)
+        add(l, TS_USE_CHECK, i < 4 ? FAST : F32, large_shapes[i], (int64_t)i % 6, 100, 1, "normal");
     /* Every k of which anybody may have made a template. */
     for (int64_t k = 1; k <= 256; k++)
         add(l, TS_USE_CHECK, F32, (shape) { 2, (const int64_t[]) { k + 60, 1025, 4099 }[k % 3], k },
             k % 6, 100, 1, "normal");
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+    for (size_t i = 0; i < COUNT(families); i++)
         for (size_t j = 0; j < MAX_SHAPES && families[i].shapes[j].rows; j++)
             add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[j],
                 (int64_t)(i + j + 1) % 6, families[i].heat, j % 3 != 1, families[i].name);
@@ -227,22 +209,22 @@ static void add_checked(list *l)
 
 const ts_case *ts_softmax_topk_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     if (l.n) return l.c;
     add_checked(&l);
-    l.n += ts_cover_cases(&ts_softmax_topk_cover, l.c + l.n, MAX_CASES / 3);
-    for (size_t i = 0; i < sizeof device_shapes / sizeof *device_shapes; i++)
-        add(&l, TS_USE_DEVICE, ALL, device_shapes[i], (int64_t)i % 6, 100, 1, "normal");
-    for (size_t i = 0; i < sizeof device_families / sizeof *device_families; i++)
+    ts_list_cover(&l, &ts_softmax_topk_cover);
+    for (size_t i = 0; i < COUNT(device_shapes); i++)
+        add(&l, TS_USE_DEVICE, FAST, device_shapes[i], (int64_t)i % 6, 100, 1, "normal");
+    for (size_t i = 0; i < COUNT(device_families); i++)
         add(&l, TS_USE_DEVICE, F32 | BF16, device_families[i].s, (int64_t)i % 6, 100, 1,
             device_families[i].name);
-    for (size_t i = 0; i < sizeof timed_shapes / sizeof *timed_shapes; i++)
-        for (size_t j = 0; j < sizeof timed_k / sizeof *timed_k; j++) {
+    for (size_t i = 0; i < COUNT(timed_shapes); i++)
+        for (size_t j = 0; j < COUNT(timed_k); j++) {
             const shape s = { timed_shapes[i].rows, timed_shapes[i].vocab, timed_k[j] };
             add(&l, TS_USE_TIME, F32 | BF16, s, 0, 100, 1, "normal");
         }
-    for (size_t i = 0; i < sizeof hard_shapes / sizeof *hard_shapes; i++)
-        for (size_t j = 0; j < sizeof hard_families / sizeof *hard_families; j++)
+    for (size_t i = 0; i < COUNT(hard_shapes); i++)
+        for (size_t j = 0; j < COUNT(hard_families); j++)
             add(&l, TS_USE_TIME, F32, hard_shapes[i], 0, 100, 1, hard_families[j]);
     add(&l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged, 0, 100, 1, "normal");
     return l.c;

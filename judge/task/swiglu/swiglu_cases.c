@@ -3,16 +3,11 @@
 #include "swiglu_cases.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
 #include "rng.h"
-
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
-enum { MAX_CASES = 640 };
 
 typedef struct shape {
     int64_t rows, cols;
@@ -39,9 +34,6 @@ static const family families[] = {
 };
 
 static const shape family_shapes[] = { { 5, 7 }, { 17, 33 }, { 9, 129 }, { 3, 1024 } };
-
-/* Offsets of the third row pass 2^31 elements. */
-static const int64_t FAR_PAD = ((int64_t)1 << 30) + 7 - 40;
 
 static bool affordable(const ts_case *c)
 {
@@ -73,31 +65,18 @@ static void make(ts_case *c)
 const ts_cover ts_swiglu_forward_cover = COVER(TS_RANGE(0, 2, 0, 1, 2));
 const ts_cover ts_swiglu_backward_cover = COVER(TS_RANGE(0, 3, 0, 1, 2, 3));
 
-typedef struct list {
-    ts_case c[MAX_CASES];
-    int     n;
-    bool    backward;
-} list;
-
-static void add(list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int place,
+static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, int64_t pad, int place,
                 const char *name)
 {
-    for (int t = TS_F32; t <= TS_BF16; t++) {
-        if (!(dtypes >> t & 1u)) continue;
-        if (l->n + 1 == MAX_CASES) abort();
-        ts_case c = { use, (ts_dtype)t, { s.rows, s.cols, pad, place }, name };
-        make(&c);
-        l->c[l->n++] = c;
-    }
+    ts_case c = { use, TS_F32, { s.rows, s.cols, pad, place }, name };
+    make(&c);
+    ts_list_add(l, dtypes, c);
 }
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static const ts_case *build(list *l, bool backward)
+static const ts_case *build(ts_case_list *l, bool backward)
 {
     const int places = backward ? TS_SWIGLU_PLACES : TS_SWIGLU_Y_IS_UP + 1;
     if (l->n) return l->c;
-    l->backward = backward;
     for (size_t i = 0; i < COUNT(odd_shapes); i++) {
         add(l, TS_USE_CHECK, ALL, odd_shapes[i], 1 + (int64_t)i % 5, 0, "normal");
         add(l, TS_USE_CHECK, ALL, odd_shapes[i], (int64_t)i % 3 * 8, 1 + (int)i % (places - 1),
@@ -108,8 +87,7 @@ static const ts_case *build(list *l, bool backward)
             add(l, TS_USE_CHECK, families[i].dtypes, family_shapes[k], k == 3 ? 0 : 3,
                 k < 2 ? 0 : k % places, families[i].name);
     add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40 }, FAR_PAD, 0, "far");
-    l->n += ts_cover_cases(backward ? &ts_swiglu_backward_cover : &ts_swiglu_forward_cover,
-                           l->c + l->n, MAX_CASES / 2);
+    ts_list_cover(l, backward ? &ts_swiglu_backward_cover : &ts_swiglu_forward_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
         add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, 0, "normal");
     for (size_t i = 0; i < COUNT(timed_shapes); i++)
@@ -119,13 +97,13 @@ static const ts_case *build(list *l, bool backward)
 
 const ts_case *ts_swiglu_forward_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, false);
 }
 
 const ts_case *ts_swiglu_backward_cases(void)
 {
-    static list l;
+    static ts_case_list l;
     return build(&l, true);
 }
 

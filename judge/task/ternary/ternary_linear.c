@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
@@ -15,58 +15,58 @@
 #include "ternary_reference.h"
 
 enum { OUT, IN, ROWS, PARTS };
-enum { ALL = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 1 << TS_TL_PACK };
+enum { EACH = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 1 << TS_TL_PACK };
 enum { CHECK = TS_USE_CHECK, HOST = TS_USE_HOST, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
 
 /* clang-format off */
 static const ts_case some[] = {
-    { CHECK, TS_F32, { 3, 127, 3, ALL }, "normal" },
-    { CHECK, TS_F32, { 3, 128, 17, ALL }, "normal" },
-    { CHECK, TS_F32, { 3, 129, 3, ALL }, "normal" },
-    { CHECK, TS_F32, { 1, 1, 1, ALL }, "normal" },
-    { CHECK, TS_F32, { 5, 200, 17, ALL }, "normal" },
-    { CHECK, TS_F32, { 7, 1376, 3, ALL }, "normal" },
-    { CHECK, TS_F32, { 64, 1024, 64, ALL }, "normal" },
-    { CHECK, TS_F32, { 65, 384, 5, ALL }, "normal" },
-    { CHECK, TS_F32, { 128, 16, 9, ALL }, "normal" },
-    { CHECK, TS_F32, { 2, 16500, 2, ALL }, "normal" },
-    { CHECK, TS_F32, { 4100, 5, 2, ALL }, "normal" },
-    { CHECK, TS_F32, { 3, 5, 1030, ALL }, "normal" },
-    { CHECK, TS_F32, { 0, 5, 3, ALL }, "normal" },
-    { CHECK, TS_F32, { 5, 0, 3, ALL }, "normal" },
-    { CHECK, TS_F32, { 5, 130, 0, ALL }, "normal" },
-    { CHECK, TS_F64, { 5, 200, 3, ALL }, "normal" },
-    { CHECK, TS_F64, { 7, 1376, 17, ALL }, "normal" },
-    { CHECK, TS_F16, { 5, 200, 17, ALL }, "normal" },
-    { CHECK, TS_F16, { 64, 1024, 3, ALL }, "normal" },
-    { CHECK, TS_BF16, { 3, 129, 17, ALL }, "normal" },
-    { CHECK, TS_BF16, { 64, 1024, 17, ALL }, "normal" },
-    { CHECK, TS_F32, { 9, 384, 3, ALL }, "ties" },
-    { CHECK, TS_F32, { 6, 200, 3, ALL }, "ties" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "zeros" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "spike" },
-    { CHECK, TS_F32, { 9, 300, 3, ALL }, "steep" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "tiny" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "huge" },
-    { CHECK, TS_BF16, { 9, 260, 3, ALL }, "huge" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "brink" },
-    { CHECK, TS_BF16, { 9, 260, 3, ALL }, "brink" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "loud" },
-    { CHECK, TS_BF16, { 9, 260, 3, ALL }, "loud" },
-    { CHECK, TS_F32, { 9, 260, 3, ALL }, "faint" },
-    { CHECK, TS_BF16, { 9, 260, 3, ALL }, "faint" },
-    { CHECK, TS_F32, { 9, 260, 5, ALL }, "nonfinite" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code_last" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_code_padding" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale_inf" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_scale_minus" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_latent" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "bad_latent_inf" },
-    { CHECK, TS_F32, { 9, 260, 5, ALL }, "negative" },
-    { CHECK, TS_BF16, { 9, 260, 5, ALL }, "negative" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, ALL }, "past_f16" },
+    { CHECK, TS_F32, { 3, 127, 3, EACH }, "normal" },
+    { CHECK, TS_F32, { 3, 128, 17, EACH }, "normal" },
+    { CHECK, TS_F32, { 3, 129, 3, EACH }, "normal" },
+    { CHECK, TS_F32, { 1, 1, 1, EACH }, "normal" },
+    { CHECK, TS_F32, { 5, 200, 17, EACH }, "normal" },
+    { CHECK, TS_F32, { 7, 1376, 3, EACH }, "normal" },
+    { CHECK, TS_F32, { 64, 1024, 64, EACH }, "normal" },
+    { CHECK, TS_F32, { 65, 384, 5, EACH }, "normal" },
+    { CHECK, TS_F32, { 128, 16, 9, EACH }, "normal" },
+    { CHECK, TS_F32, { 2, 16500, 2, EACH }, "normal" },
+    { CHECK, TS_F32, { 4100, 5, 2, EACH }, "normal" },
+    { CHECK, TS_F32, { 3, 5, 1030, EACH }, "normal" },
+    { CHECK, TS_F32, { 0, 5, 3, EACH }, "normal" },
+    { CHECK, TS_F32, { 5, 0, 3, EACH }, "normal" },
+    { CHECK, TS_F32, { 5, 130, 0, EACH }, "normal" },
+    { CHECK, TS_F64, { 5, 200, 3, EACH }, "normal" },
+    { CHECK, TS_F64, { 7, 1376, 17, EACH }, "normal" },
+    { CHECK, TS_F16, { 5, 200, 17, EACH }, "normal" },
+    { CHECK, TS_F16, { 64, 1024, 3, EACH }, "normal" },
+    { CHECK, TS_BF16, { 3, 129, 17, EACH }, "normal" },
+    { CHECK, TS_BF16, { 64, 1024, 17, EACH }, "normal" },
+    { CHECK, TS_F32, { 9, 384, 3, EACH }, "ties" },
+    { CHECK, TS_F32, { 6, 200, 3, EACH }, "ties" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "zeros" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "spike" },
+    { CHECK, TS_F32, { 9, 300, 3, EACH }, "steep" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "tiny" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "huge" },
+    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "huge" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "brink" },
+    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "brink" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "loud" },
+    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "loud" },
+    { CHECK, TS_F32, { 9, 260, 3, EACH }, "faint" },
+    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "faint" },
+    { CHECK, TS_F32, { 9, 260, 5, EACH }, "nonfinite" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code_last" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code_padding" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale_inf" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale_minus" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_latent" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_latent_inf" },
+    { CHECK, TS_F32, { 9, 260, 5, EACH }, "negative" },
+    { CHECK, TS_BF16, { 9, 260, 5, EACH }, "negative" },
+    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "past_f16" },
     { JUDGE, TS_F32, { 1024, 1024, 1, PACKED }, "normal" },
     { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
     { JUDGE, TS_F32, { 256, 512, 64, BACK }, "normal" },
@@ -78,26 +78,20 @@ static const ts_case some[] = {
     { TIME | TS_USE_LARGE, TS_F32, { 151936, 1024, 1, PACKED }, "normal" },
     { TIME, TS_F32, { 3072, 1024, 1, PACK }, "normal" },
     { TIME, TS_F32, { 1024, 1024, 128, BACK }, "normal" },
-    { 0, TS_F32, { 0 }, NULL },
 };
 /* clang-format on */
-
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
-}
 
 /* Whether the contents of tensors must be rejected. */
 static bool is_bad(const ts_case *c)
 {
-    return !strncmp(c->family, "bad_", 4) || is(c, "past_f16");
+    return !strncmp(c->family, "bad_", 4) || ts_is(c, "past_f16");
 }
 
 static bool affordable(const ts_case *c)
 {
     const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS];
     if (is_bad(c) && (!o || !n || !r)) return false;
-    if (is(c, "bad_code_padding") && n % TS_TREF_GROUP == 0) return false;
+    if (ts_is(c, "bad_code_padding") && n % TS_TREF_GROUP == 0) return false;
     return (o + 1) * (n + 1) * (r + 1) <= 600000;
 }
 
@@ -106,47 +100,43 @@ static void mark_host(ts_case *c)
     if (is_bad(c)) c->use |= HOST;
 }
 
-enum { D32 = 1u << TS_F32, D64 = 1u << TS_F64, D16 = 1u << TS_F16, DB16 = 1u << TS_BF16 };
-enum { EVERY = D32 | D64 | D16 | DB16, WIDE = D32 | D64 | DB16 };
-
 /* out, in, rows, parts */
 static const ts_cover cover = {
     .use = CHECK,
-    .dtypes = EVERY,
-    .family = { { "normal", EVERY },
-                { "ties", EVERY },
-                { "zeros", EVERY },
-                { "spike", EVERY },
+    .dtypes = ALL,
+    .family = { { "normal", ALL },
+                { "ties", ALL },
+                { "zeros", ALL },
+                { "spike", ALL },
                 { "steep", WIDE },
-                { "tiny", EVERY },
+                { "tiny", ALL },
                 { "huge", WIDE },
-                { "nonfinite", EVERY },
-                { "negative", EVERY },
-                { "bad_code", EVERY },
-                { "bad_code_last", EVERY },
-                { "bad_code_padding", EVERY },
-                { "bad_scale", EVERY },
-                { "bad_scale_inf", EVERY },
-                { "bad_scale_minus", EVERY },
-                { "bad_latent", EVERY },
-                { "bad_latent_inf", EVERY },
-                { "past_f16", EVERY } },
+                { "nonfinite", ALL },
+                { "negative", ALL },
+                { "bad_code", ALL },
+                { "bad_code_last", ALL },
+                { "bad_code_padding", ALL },
+                { "bad_scale", ALL },
+                { "bad_scale_inf", ALL },
+                { "bad_scale_minus", ALL },
+                { "bad_latent", ALL },
+                { "bad_latent_inf", ALL },
+                { "past_f16", ALL } },
     .empties = 1u << OUT | 1u << IN | 1u << ROWS,
     .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
              TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
-             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, ALL) },
+             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, EACH) },
     .allows = affordable,
     .make = mark_host,
 };
 
 static const ts_case *all_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 512 };
-    static ts_case all[N + MOST + 1];
-    if (all[0].use) return all;
-    memcpy(all, some, N * sizeof *some);
-    ts_cover_cases(&cover, all + N, MOST);
-    return all;
+    static ts_case_list l;
+    if (l.n) return l.c;
+    ts_list_append(&l, some, COUNT(some));
+    ts_list_cover(&l, &cover);
+    return l.c;
 }
 
 /* ---- inputs ---- */
@@ -171,25 +161,25 @@ static double latent_of(const ts_case *c, int64_t row, int64_t col, uint64_t see
     const int64_t n_in = c->dim[IN], at = row * n_in + col, g = col / TS_TREF_GROUP;
     const int64_t left = n_in - g * TS_TREF_GROUP, n = left < TS_TREF_GROUP ? left : TS_TREF_GROUP;
     const double  x = ts_normal(seed, at);
-    if (is(c, "ties")) return tie_of(row, col, n, ts_bits(seed, at));
-    if (is(c, "zeros")) return row % 3 == 1 || (row % 3 == 2 && g == 1) ? 0 : x;
-    if (is(c, "spike")) return col % 61 == 5 ? 40 * x : x;
-    if (is(c, "steep")) return x * (const double[]) { 0.001, 1, 1000 }[row % 3];
+    if (ts_is(c, "ties")) return tie_of(row, col, n, ts_bits(seed, at));
+    if (ts_is(c, "zeros")) return row % 3 == 1 || (row % 3 == 2 && g == 1) ? 0 : x;
+    if (ts_is(c, "spike")) return col % 61 == 5 ? 40 * x : x;
+    if (ts_is(c, "steep")) return x * (const double[]) { 0.001, 1, 1000 }[row % 3];
     /* Scales that are subnormal in f16, or rounded to 0 */
-    if (is(c, "tiny")) return x * (row % 3 ? 3e-6 : 1e-8);
+    if (ts_is(c, "tiny")) return x * (row % 3 ? 3e-6 : 1e-8);
     /* A scale that is rounded down to the largest of f16, and single latents far beyond it. */
-    if (is(c, "brink") && row % 3) return x < 0 ? -65510 : 65510;
-    if (is(c, "brink")) return n >= 64 && col % TS_TREF_GROUP == 7 ? 1e6 : x;
-    if (is(c, "huge")) return x * 1.8e4; /* 3.46 times that is still f16 */
+    if (ts_is(c, "brink") && row % 3) return x < 0 ? -65510 : 65510;
+    if (ts_is(c, "brink")) return n >= 64 && col % TS_TREF_GROUP == 7 ? 1e6 : x;
+    if (ts_is(c, "huge")) return x * 1.8e4; /* 3.46 times that is still f16 */
     return x;
 }
 
 static void spoil_latents(const ts_case *c, uint64_t seed, float *w)
 {
     const int64_t at = (int64_t)(ts_bits(seed, 1) % (uint64_t)(c->dim[OUT] * c->dim[IN]));
-    if (is(c, "bad_latent")) w[at] = NAN;
-    if (is(c, "bad_latent_inf")) w[at] = -INFINITY;
-    if (is(c, "past_f16")) w[at] = 65520.f * TS_TREF_GROUP;
+    if (ts_is(c, "bad_latent")) w[at] = NAN;
+    if (ts_is(c, "bad_latent_inf")) w[at] = -INFINITY;
+    if (ts_is(c, "past_f16")) w[at] = 65520.f * TS_TREF_GROUP;
 }
 
 /* The judge's own codes: those of the latents. */
@@ -220,16 +210,16 @@ static void spoil_codes(const ts_case *c, uint64_t seed, uint8_t *code, uint16_t
     const int64_t j = (int64_t)(ts_bits(seed, 3) % (uint64_t)n_in);
     const int64_t room = groups * TS_TREF_GROUP, last = c->dim[OUT] - 1;
     int64_t       at = row * room + j;
-    if (is(c, "bad_code_last")) at = last * room + n_in - 1;
-    if (is(c, "bad_code_padding"))
+    if (ts_is(c, "bad_code_last")) at = last * room + n_in - 1;
+    if (ts_is(c, "bad_code_padding"))
         at = row * room + n_in + (int64_t)(ts_bits(seed, 3) % (uint64_t)(room - n_in));
     if (!strncmp(c->family, "bad_code", 8)) code[at / 4] |= (uint8_t)(3 << 2 * (at % 4));
     /* NaN in the last of all, infinities in any. */
     const int64_t any = (int64_t)(ts_bits(seed, 5) % (uint64_t)(c->dim[OUT] * groups));
-    if (is(c, "bad_scale")) scale[c->dim[OUT] * groups - 1] = 0x7e00;
-    if (is(c, "bad_scale_inf")) scale[any] = 0x7c00;
-    if (is(c, "bad_scale_minus")) scale[any] = 0xfc00;
-    for (int64_t i = 0; i < c->dim[OUT] * groups && is(c, "negative"); i++)
+    if (ts_is(c, "bad_scale")) scale[c->dim[OUT] * groups - 1] = 0x7e00;
+    if (ts_is(c, "bad_scale_inf")) scale[any] = 0x7c00;
+    if (ts_is(c, "bad_scale_minus")) scale[any] = 0xfc00;
+    for (int64_t i = 0; i < c->dim[OUT] * groups && ts_is(c, "negative"); i++)
         if (i % 3 != 1) scale[i] ^= 0x8000;
 }
 
@@ -278,15 +268,15 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     void *const slot[OUTPUTS] = { &a->seen, &a->code,     &a->scale, &a->wt,
                                   &a->y,    &a->y_packed, &a->dx,    &a->dw };
     for (int i = 0; i < OUTPUTS; i++) ts_take(m, slot[i], b[i]);
-    const bool normal = is(c, "normal"); /* the large cases are: no names in their loop */
+    const bool normal = ts_is(c, "normal"); /* the large cases are: no names in their loop */
     for (int64_t i = 0; i < o * n; i++)
         w[i] = (float)(normal ? ts_normal(key + 1, i) : latent_of(c, i / n, i % n, key + 1));
     project(c, w, code, scale);
     if (o > 0 && n > 0) spoil_latents(c, key, w);
     if (o > 0 && n > 0) spoil_codes(c, key, code, scale);
-    const double size = is(c, "loud") ? 1000 : is(c, "faint") ? 1e-9 : 1;
-    draw(key + 2, in, c->dtype, r * n, size, is(c, "nonfinite") ? NAN : 0);
-    draw(key + 3, dy, c->dtype, r * o, size, is(c, "nonfinite") ? NAN : 0);
+    const double size = ts_is(c, "loud") ? 1000 : ts_is(c, "faint") ? 1e-9 : 1;
+    draw(key + 2, in, c->dtype, r * n, size, ts_is(c, "nonfinite") ? NAN : 0);
+    draw(key + 3, dy, c->dtype, r * o, size, ts_is(c, "nonfinite") ? NAN : 0);
 }
 
 /* ---- what is expected ---- */
@@ -302,7 +292,7 @@ static size_t n_want(const ts_case *c)
 
 static ts_status must(const ts_case *c, int function)
 {
-    const bool latent = !strncmp(c->family, "bad_latent", 10) || is(c, "past_f16");
+    const bool latent = !strncmp(c->family, "bad_latent", 10) || ts_is(c, "past_f16");
     const bool code = is_bad(c) && !latent;
     if (function == TS_TL_UNPACK || function == TS_TL_PACKED) return code ? TS_E_FORMAT : TS_OK;
     return latent ? TS_E_RANGE : TS_OK;
@@ -366,7 +356,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     const int64_t  o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], groups = ts_tref_groups(n);
     const ts_dtype t = c->dtype, sums = ts_wide(t);
     ts_buf         b[OUTPUTS];
-    double        *w = serving(c, a, false), *own = is(c, "negative") ? serving(c, a, true) : w;
+    double        *w = serving(c, a, false), *own = ts_is(c, "negative") ? serving(c, a, true) : w;
     double        *in = widened(a->in, t, r * n), *dy = widened(a->dy, t, r * o);
     uint8_t       *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
     uint16_t      *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
@@ -452,7 +442,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     outputs(c, b);
     if (!check_outputs(c, args, want, f, e)) return false;
     if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED) ||
-        is(c, "negative"))
+        ts_is(c, "negative"))
         return true;
     return forwards_agree(b[Y], args, f);
 }

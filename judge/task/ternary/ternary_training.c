@@ -15,19 +15,14 @@
 
 /* ---- inputs ---- */
 
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
-}
-
 /* The weights of a row, and of E under "gap" the logits, are about as large as each other. */
 static double latent_of(const ts_case *c, const ts_tref_matrix *t, int64_t i, uint64_t seed)
 {
     const int64_t row = i / t->n_in, col = i % t->n_in;
     const double  x = ts_normal(seed, t->at + i) / sqrt((double)t->n_in);
-    if (is(c, "zeros") && (row % 3 == 1 || (row % 3 == 2 && col % 2))) return 0;
+    if (ts_is(c, "zeros") && (row % 3 == 1 || (row % 3 == 2 && col % 2))) return 0;
     /* Ones and twos: the mean of a row of eight is 5/4 or near it, and some are its half */
-    if (is(c, "ties"))
+    if (ts_is(c, "ties"))
         return (ts_bits(seed, t->at + i) & 1 ? 1 : -1) * (col % 4 == 0   ? 0.5
                                                           : col % 4 == 1 ? 1.5
                                                           : col % 4 == 2 ? 0.75
@@ -38,7 +33,7 @@ static double latent_of(const ts_case *c, const ts_tref_matrix *t, int64_t i, ui
 static double gain_of(const ts_case *c, int64_t i, int64_t n_norm, uint64_t seed)
 {
     const bool last = i >= n_norm - c->dim[WIDTH];
-    if (is(c, "gap") && last) return 60 + 4 * ts_normal(seed, i);
+    if (ts_is(c, "gap") && last) return 60 + 4 * ts_normal(seed, i);
     return 1 + 0.2 * ts_normal(seed, i);
 }
 
@@ -46,9 +41,9 @@ static double gain_of(const ts_case *c, int64_t i, int64_t n_norm, uint64_t seed
 static int32_t token_of(const ts_case *c, const ts_tt_op *o, int64_t i, uint64_t seed)
 {
     const int64_t at = o->tokens + i, t = i % o->n_tok, half = (o->n_tok + 1) / 2;
-    if (is(c, "once")) return (int32_t)((ts_bits(seed, o->tokens) + (uint64_t)(3 * i)) % 11);
-    if (is(c, "learn") && t >= half) return token_of(c, o, i - half, seed);
-    if (is(c, "learn")) return (int32_t)(ts_bits(seed, at) % 4);
+    if (ts_is(c, "once")) return (int32_t)((ts_bits(seed, o->tokens) + (uint64_t)(3 * i)) % 11);
+    if (ts_is(c, "learn") && t >= half) return token_of(c, o, i - half, seed);
+    if (ts_is(c, "learn")) return (int32_t)(ts_bits(seed, at) % 4);
     return (int32_t)(ts_bits(seed, at) % (uint64_t)c->dim[VOCAB]);
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "ternary_training_inside.h"
 
 enum { CHECK = TS_USE_CHECK, JUDGE = TS_USE_JUDGE };
@@ -43,7 +43,6 @@ static const ts_case some[] = {
     { JUDGE, TS_F32, { MIDDLE, 1, 9 }, "normal" },
     { TS_USE_TIME, TS_F32, { MIDDLE, 4, 33 }, "normal" },
     { TS_USE_TIME, TS_F32, { MIDDLE, 8, 65 }, "normal" },
-    { 0, TS_F32, { 0 }, NULL },
 };
 /* clang-format on */
 
@@ -62,18 +61,6 @@ static bool affordable(const ts_case *c)
     return n <= 40000 && n * m[BATCH] * m[TOKENS] <= 120000;
 }
 
-static void multiply_heads(ts_case *c)
-{
-    c->dim[HEADS] *= c->dim[KV_HEADS];
-}
-
-static void divide_heads(ts_case *c)
-{
-    c->dim[HEADS] /= c->dim[KV_HEADS];
-}
-
-enum { F32 = 1u << TS_F32 };
-
 /* vocab, width, layers, heads that share, kv_heads, head_dim, batch, tokens; theta, eps. Narrower
  * models are so ill-conditioned that the bounds after a step do not hold; for the same reason there
  * is one step, not three. */
@@ -91,28 +78,22 @@ const ts_cover ts_ternary_training_cover = {
              TS_RANGE(0, 70, 2, 3, 4, 9, 10, 17, 33, 65), TS_NUMBERS(0, 0, 3, 500000),
              TS_NUMBERS(2, -4, -2, 0), TS_NUMBERS(0, 0, 5, 40, 130) },
     .allows = affordable,
-    .make = multiply_heads,
-    .read = divide_heads,
+    .make = ts_multiply_heads,
+    .read = ts_divide_heads,
 };
 
 const ts_case *ts_ternary_training_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 256 };
-    static ts_case all[N + MOST + 1];
-    if (all[0].use) return all;
-    memcpy(all, some, N * sizeof *some);
-    ts_cover_cases(&ts_ternary_training_cover, all + N, MOST);
-    return all;
-}
-
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
+    static ts_case_list l;
+    if (l.n) return l.c;
+    ts_list_append(&l, some, COUNT(some));
+    ts_list_cover(&l, &ts_ternary_training_cover);
+    return l.c;
 }
 
 bool ts_tt_is_free(const ts_case *c)
 {
-    return is(c, "learn") || is(c, "uniform");
+    return ts_is(c, "learn") || ts_is(c, "uniform");
 }
 
 /* ---- scripts ---- */
@@ -255,11 +236,11 @@ static void set_rates(const ts_case *c, ts_tt_script *s)
     memcpy(s->rate, some, sizeof some);
     for (int i = 0; i < 3; i++) {
         /* With a large eps the sizes of gradients matter, not only their signs. */
-        if (is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
-        if (is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
+        if (ts_is(c, "clip")) s->rate[i][5] = 0.02, s->rate[i][3] = 1e-3;
+        if (ts_is(c, "loose")) s->rate[i][5] = 1e6, s->rate[i][3] = 1e-3; /* nothing to clip */
         /* What is 0, large or small: no step, no memory, far, hardly. */
-        if (is(c, "rates")) memcpy(s->rate[i], odd[i], sizeof odd[i]);
-        if (is(c, "decay")) s->rate[i][4] = 8, s->rate[i][0] = 1e-2;
+        if (ts_is(c, "rates")) memcpy(s->rate[i], odd[i], sizeof odd[i]);
+        if (ts_is(c, "decay")) s->rate[i][4] = 8, s->rate[i][0] = 1e-2;
     }
     if (ts_tt_is_free(c)) s->rate[3][0] = 1e-2;
 }
@@ -282,9 +263,9 @@ void ts_tt_script_of(const ts_case *c, ts_tt_script *s)
                                    c->dim[EPS_POWER] ? pow(10, (double)c->dim[EPS_POWER]) : 1e-6 };
     set_rates(c, s);
     if (!(c->use & TS_USE_CHECK)) add_step(s, B, T, 0); /* what is timed */
-    else if (is(c, "ragged")) write_ragged(s, B, T);
-    else if (is(c, "nonsense")) write_nonsense(s, B, T);
-    else if (is(c, "slow")) write_slow(s, B, T);
+    else if (ts_is(c, "ragged")) write_ragged(s, B, T);
+    else if (ts_is(c, "nonsense")) write_nonsense(s, B, T);
+    else if (ts_is(c, "slow")) write_slow(s, B, T);
     else if (ts_tt_is_free(c)) write_free(s, B, T);
     else write_normal(s, B, T, c->use & TS_USE_COVER ? 1 : 3);
     add(s, TS_TT_DESTROY);

@@ -4,11 +4,14 @@
 #ifndef TS_TASK_TERNARY_TRAINING_INSIDE_H
 #define TS_TASK_TERNARY_TRAINING_INSIDE_H
 
+#include <assert.h>
+
 #include "task.h"
 #include "ternary_reference.h"
 #include "ternary_training_script.h"
 
 enum { VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD_DIM, BATCH, TOKENS };
+static_assert(HEADS == 3 && KV_HEADS == 4, "as ts_multiply_heads has them");
 
 /* more: theta (0: 10000); eps, as a power of 10 (0: 1e-6); ffn (0: by the width). */
 enum { THETA = TS_MAX_DIMS, EPS_POWER, FFN };

@@ -19,7 +19,7 @@ static void draw_clear(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
         const double margin = ts_tree_draw(c, i ? ts_mix(seed + (uint64_t)i) : seed, q);
-        const double near = strcmp(c->family, "beside") ? NEAR : TS_TREE_BESIDE / 2;
+        const double near = !ts_is(c, "beside") ? NEAR : TS_TREE_BESIDE / 2;
         if (margin >= near || ts_tree_means_ties(c)) return;
         ts_tree_quiz_free(q);
     }

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "cover.h"
+#include "case_list.h"
 #include "tree_verify_inside.h"
 
 enum { HASH = TS_TOY_HASH, ROPE = TS_TOY_ROPE, TABLE = TS_TOY_TABLE, NOISE = TS_TOY_NOISE };
@@ -113,7 +113,6 @@ static const ts_case some[] = {
     { TIME, TS_F32, { 16, 32000, 128, 16, 1, 0, NOISE }, "normal" },
     { TIME, TS_F32, { 64, 128256, 1024, 64, 1, 0, NOISE }, "normal" },
     { TIME, TS_F32, { 256, 151936, 4096, 64, 1, 0, NOISE }, "normal" },
-    { 0, TS_F32, { 0 }, NULL },
 };
 
 static bool affordable(const ts_case *c)
@@ -122,8 +121,6 @@ static bool affordable(const ts_case *c)
     if (c->dim[MODEL] == ROPE && (R > 128 || c->dim[VOCAB] > 300)) return false;
     return c->dim[CYCLES] * (R * R + 4 * c->dim[VOCAB] * (c->dim[NODES] + 1)) <= 1500000;
 }
-
-enum { F32 = 1u << TS_F32 };
 
 /* nodes, vocab, prompt, max_new, cycles, temperature, model */
 const ts_cover ts_tree_verify_cover = {
@@ -178,11 +175,10 @@ const ts_cover ts_tree_more_cover = {
 
 const ts_case *ts_tree_verify_cases(void)
 {
-    enum { N = sizeof some / sizeof *some - 1, MOST = 320 };
-    static ts_case all[N + MOST + 1];
-    if (all[0].use) return all;
-    memcpy(all, some, N * sizeof *some);
-    const int n = ts_cover_cases(&ts_tree_verify_cover, all + N, MOST);
-    ts_cover_cases(&ts_tree_more_cover, all + N + n, MOST - n);
-    return all;
+    static ts_case_list l;
+    if (l.n) return l.c;
+    ts_list_append(&l, some, COUNT(some));
+    ts_list_cover(&l, &ts_tree_verify_cover);
+    ts_list_cover(&l, &ts_tree_more_cover);
+    return l.c;
 }

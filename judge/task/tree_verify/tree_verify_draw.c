@@ -28,17 +28,12 @@ typedef struct grower {
     int32_t       *text;
 } grower;
 
-static bool is(const ts_case *c, const char *family)
-{
-    return !strcmp(c->family, family);
-}
-
 /* How rows are none in this family; -1: they are as they should be. */
 static int nonfinite_how(const ts_case *c)
 {
     static const char *const family[] = { "nonfinite", "nonfinite_inf", "nonfinite_none", "fails" };
     for (int i = 0; i < 4; i++)
-        if (is(c, family[i])) return i;
+        if (ts_is(c, family[i])) return i;
     return -1;
 }
 
@@ -50,7 +45,7 @@ static uint64_t draw(grower *g, uint64_t n)
 /* In hundredths; of a case that is cold, in hundred-thousandths. */
 double ts_tree_temperature(const ts_case *c)
 {
-    return (double)c->dim[TEMPERATURE] / (is(c, "cold") ? 1e5 : 100);
+    return (double)c->dim[TEMPERATURE] / (ts_is(c, "cold") ? 1e5 : 100);
 }
 
 /* ---- sizes ---- */
@@ -77,13 +72,14 @@ int64_t ts_tree_script_words(const ts_case *c)
 
 int64_t ts_tree_model_states(const ts_case *c)
 {
-    if (is(c, "ties") || is(c, "zero_u") || is(c, "one_u") || is(c, "cold")) return 1;
+    if (ts_is(c, "ties") || ts_is(c, "zero_u") || ts_is(c, "one_u") || ts_is(c, "cold")) return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }
 
 bool ts_tree_means_ties(const ts_case *c)
 {
-    return is(c, "ties") || is(c, "zero_u") || is(c, "one_u"); /* of that a sum is u, or nearly */
+    return ts_is(c, "ties") || ts_is(c, "zero_u") ||
+           ts_is(c, "one_u"); /* of that a sum is u, or nearly */
 }
 
 /* ---- a tree ---- */
@@ -111,11 +107,11 @@ static int64_t deepest_right(const grower *g)
 static int64_t pick_parent(grower *g)
 {
     const int64_t i = g->n_node;
-    if (is(g->c, "chain")) return i - 1;
-    if (is(g->c, "star")) return -1;
-    if (is(g->c, "breadth")) return i < 2 ? -1 : (i - 2) / 2;
-    if (is(g->c, "late")) return i <= g->c->dim[NODES] - LATE ? -1 : i - 1;
-    if (is(g->c, "depth")) return i % 4 ? i - 1 : deepest_right(g);
+    if (ts_is(g->c, "chain")) return i - 1;
+    if (ts_is(g->c, "star")) return -1;
+    if (ts_is(g->c, "breadth")) return i < 2 ? -1 : (i - 2) / 2;
+    if (ts_is(g->c, "late")) return i <= g->c->dim[NODES] - LATE ? -1 : i - 1;
+    if (ts_is(g->c, "depth")) return i % 4 ? i - 1 : deepest_right(g);
     if (draw(g, 2)) return deepest_right(g);
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
 }
@@ -138,8 +134,8 @@ static int32_t wrong_token(grower *g, int64_t parent)
 {
     const uint64_t V = (uint64_t)g->c->dim[VOCAB];
     const int      depth = good_of(g, parent);
-    if (is(g->c, "late")) return (int32_t)(((uint64_t)g->right[0] + 1 + draw(g, V - 1)) % V);
-    const uint64_t way = is(g->c, "twins") ? 0 : draw(g, 4);
+    if (ts_is(g->c, "late")) return (int32_t)(((uint64_t)g->right[0] + 1 + draw(g, V - 1)) % V);
+    const uint64_t way = ts_is(g->c, "twins") ? 0 : draw(g, 4);
     if (way == 0 && g->n_node > 0) return g->token[draw(g, (uint64_t)g->n_node)]; /* a duplicate */
     if (way == 1) return g->right[draw(g, DEEPEST)]; /* right, but somewhere else */
     if (way == 2 && depth < 0 && V <= 1000 && nonfinite_how(g->c) < 0) {
@@ -154,19 +150,19 @@ static bool goes_right(grower *g, int64_t parent)
 {
     const int64_t i = g->n_node, n = g->c->dim[NODES];
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
-    if (is(g->c, "late")) return i >= n - LATE;
-    if (has_right_child(g, parent)) return is(g->c, "twins") && draw(g, 2);
-    if (is(g->c, "chain") && n > LONG) return i < LONG;
-    if (is(g->c, "chain") || is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
-    if (is(g->c, "breadth")) return i % 2;
-    if (is(g->c, "star")) return i == n / 2;
+    if (ts_is(g->c, "late")) return i >= n - LATE;
+    if (has_right_child(g, parent)) return ts_is(g->c, "twins") && draw(g, 2);
+    if (ts_is(g->c, "chain") && n > LONG) return i < LONG;
+    if (ts_is(g->c, "chain") || ts_is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
+    if (ts_is(g->c, "breadth")) return i % 2;
+    if (ts_is(g->c, "star")) return i == n / 2;
     return draw(g, 2);
 }
 
 static void grow(grower *g)
 {
     const bool last_hope = g->n_node + 1 == g->c->dim[NODES] && !has_right_child(g, -1) &&
-                           !is(g->c, "chain") && !is(g->c, "breadth");
+                           !ts_is(g->c, "chain") && !ts_is(g->c, "breadth");
     const int64_t parent = last_hope ? -1 : pick_parent(g);
     const bool    right = last_hope || goes_right(g, parent);
     const int     depth = good_of(g, parent);
@@ -191,7 +187,7 @@ static void look_ahead(grower *g, double *u)
         int32_t t = -1;
         if (i <= g->c->dim[NODES]) {
             if (ts_toy_next(&g->m, g->n_prompt + i, g->text, g->logits)) g->logits[0] = NAN;
-            if (is(g->c, "beside") && i < most)
+            if (ts_is(g->c, "beside") && i < most)
                 draw_u = u[i] =
                     ts_tree_beside(g->logits, V, ts_tree_temperature(g->c), u[i], i % 2);
             t = ts_tree_pick(g->logits, V, ts_tree_temperature(g->c), draw_u, &margin);
@@ -216,14 +212,15 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     const int64_t      n = ts_tree_model_states(c);
     ts_model_draw(m, (int)c->dim[MODEL], seed, c->dim[VOCAB], n);
     for (int64_t i = 0; c->dim[MODEL] == TS_TOY_TABLE && i < n * c->dim[VOCAB]; i++)
-        ts_model_row(m, 0)[i] = is(c, "ties")     ? tied[i % 3]
-                                : is(c, "cold")   ? (float)(2e-5 * ts_normal(seed, i))
-                                : is(c, "floor")  ? (float)(-2e9 + 4096 * ts_normal(seed, i))
-                                : is(c, "offset") ? far_away(i / c->dim[VOCAB], ts_normal(seed, i))
-                                                  : (float)(2 * ts_normal(seed, i));
-    if (is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
-    for (int64_t i = 0; (is(c, "zero_u") || is(c, "one_u")) && i < n * c->dim[VOCAB]; i++)
-        if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == is(c, "zero_u"))
+        ts_model_row(m, 0)[i] = ts_is(c, "ties")    ? tied[i % 3]
+                                : ts_is(c, "cold")  ? (float)(2e-5 * ts_normal(seed, i))
+                                : ts_is(c, "floor") ? (float)(-2e9 + 4096 * ts_normal(seed, i))
+                                : ts_is(c, "offset")
+                                    ? far_away(i / c->dim[VOCAB], ts_normal(seed, i))
+                                    : (float)(2 * ts_normal(seed, i));
+    if (ts_is(c, "masked")) m->word[TS_TOY_OPEN] = 200;
+    for (int64_t i = 0; (ts_is(c, "zero_u") || ts_is(c, "one_u")) && i < n * c->dim[VOCAB]; i++)
+        if ((i % c->dim[VOCAB] < c->dim[VOCAB] / 2) == ts_is(c, "zero_u"))
             ts_model_row(m, 0)[i] = -INFINITY;
     if (nonfinite_how(c) < 0) return;
     /* If few tokens are to be emitted, in rows of the tree that no walk reaches. A row that fails
@@ -258,9 +255,9 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     if (!g || !q->script || !q->u || !text || !logits) abort();
     draw_model(c, ts_mix(seed), &q->model);
     for (int64_t i = 0; i < n * most; i++)
-        q->u[i] = is(c, "zero_u")  ? 0
-                  : is(c, "one_u") ? 1 - 0x1p-30
-                                   : 0.5 + 0.5 * ts_uniform(seed + 7, i);
+        q->u[i] = ts_is(c, "zero_u")  ? 0
+                  : ts_is(c, "one_u") ? 1 - 0x1p-30
+                                      : 0.5 + 0.5 * ts_uniform(seed + 7, i);
     *g = (grower) { .c = c, .m = ts_model_toy(&q->model), .seed = ts_mix(seed + 3) };
     g->margin = INFINITY;
     g->text = text, g->logits = logits;

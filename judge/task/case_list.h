@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* case_list.h - builds the list of a task's cases: sets of dtypes, and a list that grows. */
+#ifndef TS_TASK_CASE_LIST_H
+#define TS_TASK_CASE_LIST_H
+
+#include "cover.h"
+
+/* Sets of dtypes. */
+enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
+enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* A pad with which offsets of the third row pass 2^31 elements. */
+#define FAR_PAD (((int64_t)1 << 30) + 7 - 40)
+
+typedef struct ts_case_list {
+    ts_case *c; /* ends with a case whose `use` is 0 */
+    int      n, room;
+    bool     backward; /* of two tasks that share a list: which one it is for */
+} ts_case_list;
+
+/* Appends the case once per dtype, in the order of ts_dtype. */
+void ts_list_add(ts_case_list *l, unsigned dtypes, ts_case c);
+/* Appends n cases as they are. */
+void ts_list_append(ts_case_list *l, const ts_case *c, int n);
+/* Appends the cases that combine the classes of all parameters. */
+void ts_list_cover(ts_case_list *l, const ts_cover *v);
+
+/* Where dimension 3 of a case is the query heads, and 4 the KV heads: the parameter is how many of
+ * the former share one of the latter. As `make` and `read` of a cover. */
+void ts_multiply_heads(ts_case *c);
+void ts_divide_heads(ts_case *c);
+
+#endif
