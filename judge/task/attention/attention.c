@@ -102,30 +102,18 @@ void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const do
     a->lse_error = mean_error + u * (16 + ts_attention_kappa(n) + 2 * fabs(max.hi));
 }
 
-static int64_t n_picked(const ts_attention_dims *d)
-{
-    const double cost = (double)d->n_k * (double)d->head_dim;
-    return ts_attention_n_picked(d->n_batch * d->n_q_head * d->n_q, cost);
-}
-
-static size_t n_want(const ts_case *c)
-{
-    const ts_attention_dims d = ts_attention_dims_of(c);
-    return (size_t)(n_picked(&d) * (d.head_dim + 2));
-}
-
 /* want: the numbers of the rows that are computed, their o, their lse */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const fwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
     const ts_dtype           t = d->dtype;
-    const int64_t            D = d->head_dim, n = n_picked(d), share = d->n_q_head / d->n_kv_head;
-    double                  *q = ts_attention_wide(d, a->q, t, d->n_q_head, d->n_q, D);
-    double                  *k = ts_attention_wide(d, a->k, t, d->n_kv_head, d->n_k, D);
-    double                  *v = ts_attention_wide(d, a->v, t, d->n_kv_head, d->n_k, D);
-    ts_attention_scored     *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
-    ts_want                 *o = want + n, *lse = o + n * D;
+    const int64_t D = d->head_dim, n = ts_attention_picked_q(d), share = d->n_q_head / d->n_kv_head;
+    double       *q = ts_attention_wide(d, a->q, t, d->n_q_head, d->n_q, D);
+    double       *k = ts_attention_wide(d, a->k, t, d->n_kv_head, d->n_k, D);
+    double       *v = ts_attention_wide(d, a->v, t, d->n_kv_head, d->n_k, D);
+    ts_attention_scored *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
+    ts_want             *o = want + n, *lse = o + n * D;
     (void)c;
     if (!scratch) abort();
     ts_attention_pick(d->n_batch * d->n_q_head * d->n_q, n, want);
@@ -150,18 +138,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 static bool check_rows(const fwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const ts_attention_dims *d = &a->d;
-    const int64_t     D = d->head_dim, n = n_picked(d), Q = d->n_batch * d->n_q_head * d->n_q;
-    const ts_buf      o = { "o", TS_OUT, d->dtype, Q, D, D };
-    const ts_buf      lse = { "lse", TS_OUT, ts_wide(d->dtype), Q, 1, 1 };
-    ts_attention_dims heads_first = *d; /* as lse always is */
-    heads_first.layout = TS_BHND;
-    ts_attention_rows to = { o, a->o, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
-    ts_attention_rows tl = { lse, a->lse, d->n_q_head, d->n_q, ts_attention_keys, -INFINITY, NULL };
-    if (!all) to.skip = tl.skip = ts_attention_sees_none;
-    return ts_attention_check(d, a->kv_len, &to, want, n, want + n, f, e) &&
-           (!a->lse ||
-            ts_attention_check(&heads_first, a->kv_len, &tl, want, n, want + n + n * D, f, e));
+    return ts_attention_forward_check(&a->d, a->kv_len, a->o, a->lse, all, want, f, e);
 }
 
 static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
@@ -182,12 +159,8 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
 
 static ts_cost cost(const ts_case *c)
 {
-    const ts_attention_dims d = ts_attention_dims_of(c);
-    const double            b = (double)ts_format_of(d.dtype)->n_bytes, B = (double)d.n_batch;
-    const double            rows_q = B * (double)(d.n_q_head * d.n_q),
-                 rows_k = B * (double)(d.n_kv_head * d.n_k);
-    return (ts_cost) { .bytes = b * (double)d.head_dim * 2 * (rows_q + rows_k) + 4 * rows_q,
-                       .flops = 4 * (double)d.head_dim * ts_attention_pairs(&d) };
+    const double b = (double)ts_format_of(c->dtype)->n_bytes;
+    return ts_attention_forward_cost(c, 2 * b, 2 * b);
 }
 
 static_assert(offsetof(fwd_args, d) == 0, "the dims come first");
@@ -202,33 +175,18 @@ static const ts_invalid invalid = {
 
 const ts_task ts_task_flash_attention = {
     .name = "flash_attention",
-    .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
-    .dim_says = { "n_q", "n_k", "n_batch", "n_q_head", "n_kv_head", "head_dim",
-                  "0: none, 1: causal, 1 + w: causal with a window of w",
-                  "ten times both tile hints, plus 1 if the middle axes are swapped, plus 2 "
-                  "without lse" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
-    .shape = ts_attention_shape,
+    TS_ATTENTION_CHALLENGE,
     .buffer = { { "q", TS_IN, 4, false },
                 { "k", TS_IN, 4, false },
                 { "v", TS_IN, 4, false },
                 { "o", TS_OUT, 4, false },
                 { "lse", TS_OUT, 3, false },
                 { "kv_len", TS_IN, 1, true } },
-    .number = { { "layout", true },
-                { "causal", true },
-                { "window", true },
-                { "scale", false },
-                { "tile_q", true },
-                { "tile_k", true } },
     .args_bytes = sizeof(fwd_args),
-    .more_name = { "scale" },
-    .more_says = { "0: scale is 1.25 / sqrt(head_dim); other numbers stand for other scales" },
     .cases = ts_flash_attention_cases,
     .cover = &ts_flash_attention_cover,
     .setup = setup,
-    .n_want = n_want,
+    .n_want = ts_attention_forward_n_want,
     .oracle = oracle,
     .check = check,
     .cost = cost,
@@ -243,7 +201,4 @@ const ts_task ts_task_flash_attention = {
                  true },
                { "empty", SEES_NONE, false } },
     .common = common,
-    .scope = ts_attention_scope,
-    .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are 1 "
-                  "where there is one",
 };

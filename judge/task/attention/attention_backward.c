@@ -229,19 +229,9 @@ static void dk_row(const bwd_args *a, const wide *w, const row_sums *sums, int64
     give(&to_v, d, 1, share * d->n_q, dv);
 }
 
-static int64_t rows_q(const ts_attention_dims *d)
-{
-    return d->n_batch * d->n_q_head * d->n_q;
-}
-
 static int64_t rows_k(const ts_attention_dims *d)
 {
     return d->n_batch * d->n_kv_head * d->n_k;
-}
-
-static int64_t picked_q(const ts_attention_dims *d)
-{
-    return ts_attention_n_picked(rows_q(d), (double)d->n_k * (double)d->head_dim);
 }
 
 static int64_t picked_k(const ts_attention_dims *d)
@@ -253,7 +243,8 @@ static int64_t picked_k(const ts_attention_dims *d)
 static size_t n_want(const ts_case *c)
 {
     const ts_attention_dims d = ts_attention_dims_of(c);
-    return (size_t)(picked_q(&d) * (d.head_dim + 1) + picked_k(&d) * (2 * d.head_dim + 1));
+    return (size_t)(ts_attention_picked_q(&d) * (d.head_dim + 1) +
+                    picked_k(&d) * (2 * d.head_dim + 1));
 }
 
 /* want: rows of q that are computed, their dq; rows of k, their dk, their dv */
@@ -261,16 +252,17 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const bwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
-    const int64_t            D = d->head_dim, nq = picked_q(d), nk = picked_k(d);
+    const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
     ts_want                 *dq = want + nq, *key = dq + nq * D, *dk = key + nk, *dv = dk + nk * D;
-    row_sums                *sums = malloc((size_t)(rows_q(d) + 1) * sizeof *sums);
+    row_sums                *sums = malloc((size_t)(ts_attention_rows_q(d) + 1) * sizeof *sums);
     wide                     w;
     (void)c;
     if (!sums) abort();
     widen(a, &w);
-    ts_attention_pick(rows_q(d), nq, want);
+    ts_attention_pick(ts_attention_rows_q(d), nq, want);
     ts_attention_pick(rows_k(d), nk, key);
-    for (int64_t r = 0; r < rows_q(d); r++) sums[r] = sums_of(d, w.dout + r * D, w.o + r * D);
+    for (int64_t r = 0; r < ts_attention_rows_q(d); r++)
+        sums[r] = sums_of(d, w.dout + r * D, w.o + r * D);
     for (int64_t i = 0; i < nq; i++) dq_row(a, &w, (int64_t)want[i].value, dq + i * D);
     for (int64_t i = 0; i < nk; i++)
         dk_row(a, &w, sums, (int64_t)key[i].value, dk + i * D, dv + i * D);
@@ -283,9 +275,9 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 static bool check_rows(const bwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_attention_dims *d = &a->d;
-    const int64_t            D = d->head_dim, nq = picked_q(d), nk = picked_k(d);
+    const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
     const ts_want           *key = want + nq + nq * D;
-    const ts_buf             dq = { "dq", TS_OUT, d->dtype, rows_q(d), D, D };
+    const ts_buf             dq = { "dq", TS_OUT, d->dtype, ts_attention_rows_q(d), D, D };
     const ts_buf             dk = { "dk", TS_OUT, d->dtype, rows_k(d), D, D };
     const ts_buf             dv = { "dv", TS_OUT, d->dtype, rows_k(d), D, D };
     ts_attention_rows        tq = { dq, a->dq, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
@@ -317,8 +309,8 @@ static ts_cost cost(const ts_case *c)
 {
     const ts_attention_dims d = ts_attention_dims_of(c);
     const double            b = (double)ts_format_of(d.dtype)->n_bytes, D = (double)d.head_dim;
-    return (ts_cost) { .bytes =
-                           4 * b * D * (double)(rows_q(&d) + rows_k(&d)) + 4 * (double)rows_q(&d),
+    return (ts_cost) { .bytes = 4 * b * D * (double)(ts_attention_rows_q(&d) + rows_k(&d)) +
+                                4 * (double)ts_attention_rows_q(&d),
                        .flops = 10 * D * ts_attention_pairs(&d) };
 }
 
@@ -335,14 +327,7 @@ static const ts_invalid invalid = {
 
 const ts_task ts_task_flash_attention_backward = {
     .name = "flash_attention_backward",
-    .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
-    .dim_says = { "n_q", "n_k", "n_batch", "n_q_head", "n_kv_head", "head_dim",
-                  "0: none, 1: causal, 1 + w: causal with a window of w",
-                  "ten times both tile hints, plus 1 if the middle axes are swapped, plus 2 "
-                  "without lse" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
-    .shape = ts_attention_shape,
+    TS_ATTENTION_CHALLENGE,
     .buffer = { { "q", TS_IN, 4, false },
                 { "k", TS_IN, 4, false },
                 { "v", TS_IN, 4, false },
@@ -353,15 +338,7 @@ const ts_task ts_task_flash_attention_backward = {
                 { "dk", TS_OUT, 4, false },
                 { "dv", TS_OUT, 4, false },
                 { "kv_len", TS_IN, 1, true } },
-    .number = { { "layout", true },
-                { "causal", true },
-                { "window", true },
-                { "scale", false },
-                { "tile_q", true },
-                { "tile_k", true } },
     .args_bytes = sizeof(bwd_args),
-    .more_name = { "scale" },
-    .more_says = { "0: scale is 1.25 / sqrt(head_dim); other numbers stand for other scales" },
     .cases = ts_flash_attention_backward_cases,
     .cover = &ts_flash_attention_backward_cover,
     .setup = setup,
@@ -372,7 +349,4 @@ const ts_task ts_task_flash_attention_backward = {
     .invalid = &invalid,
     .canon = { { "empty", SEES_NONE, false } },
     .common = common,
-    .scope = ts_attention_scope,
-    .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are 1 "
-                  "where there is one",
 };

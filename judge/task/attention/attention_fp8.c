@@ -170,29 +170,17 @@ static void work_out(const ts_attention_dims *d, ts_span keys, double scale, dou
     a->lse_error = mean_error + all_u + 2 * u * fabs(max);
 }
 
-static int64_t n_picked(const ts_attention_dims *d)
-{
-    const double cost = (double)d->n_k * (double)d->head_dim;
-    return ts_attention_n_picked(d->n_batch * d->n_q_head * d->n_q, cost);
-}
-
-static size_t n_want(const ts_case *c)
-{
-    const ts_attention_dims d = ts_attention_dims_of(c);
-    return (size_t)(n_picked(&d) * (d.head_dim + 2));
-}
-
 /* want: the numbers of the rows that are computed, their o, their lse */
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
     const fp8_args          *a = args;
     const ts_attention_dims *d = &a->d;
-    const int64_t            D = d->head_dim, n = n_picked(d), share = d->n_q_head / d->n_kv_head;
-    double                  *q = ts_attention_wide(d, a->q, TS_E4M3, d->n_q_head, d->n_q, D);
-    double                  *k = ts_attention_wide(d, a->k, TS_E4M3, d->n_kv_head, d->n_k, D);
-    double                  *v = ts_attention_wide(d, a->v, TS_E4M3, d->n_kv_head, d->n_k, D);
-    scored                  *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
-    ts_want                 *o = want + n, *lse = o + n * D;
+    const int64_t D = d->head_dim, n = ts_attention_picked_q(d), share = d->n_q_head / d->n_kv_head;
+    double       *q = ts_attention_wide(d, a->q, TS_E4M3, d->n_q_head, d->n_q, D);
+    double       *k = ts_attention_wide(d, a->k, TS_E4M3, d->n_kv_head, d->n_k, D);
+    double       *v = ts_attention_wide(d, a->v, TS_E4M3, d->n_kv_head, d->n_k, D);
+    scored       *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
+    ts_want      *o = want + n, *lse = o + n * D;
     (void)c;
     if (!scratch) abort();
     ts_attention_pick(d->n_batch * d->n_q_head * d->n_q, n, want);
@@ -220,30 +208,14 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const fp8_args          *a = args;
-    const ts_attention_dims *d = &a->d;
-    const int64_t D = d->head_dim, n = n_picked(d), Q = d->n_batch * d->n_q_head * d->n_q;
-    const ts_buf  o = { "o", TS_OUT, d->dtype, Q, D, D }, lse = { "lse", TS_OUT, TS_F32, Q, 1, 1 };
-    ts_attention_dims heads_first = *d; /* as lse always is */
-    heads_first.layout = TS_BHND;
-    const ts_attention_rows to = { o, a->o, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
-    const ts_attention_rows tl = { lse,       a->lse, d->n_q_head, d->n_q, ts_attention_keys,
-                                   -INFINITY, NULL };
+    const fp8_args *a = args;
     (void)c;
-    return ts_attention_check(d, a->kv_len, &to, want, n, want + n, f, e) &&
-           (!a->lse ||
-            ts_attention_check(&heads_first, a->kv_len, &tl, want, n, want + n + n * D, f, e));
+    return ts_attention_forward_check(&a->d, a->kv_len, a->o, a->lse, true, want, f, e);
 }
 
 static ts_cost cost(const ts_case *c)
 {
-    const ts_attention_dims d = ts_attention_dims_of(c);
-    const double            D = (double)d.head_dim, B = (double)d.n_batch;
-    const double            rows_q = B * (double)(d.n_q_head * d.n_q),
-                 rows_k = B * (double)(d.n_kv_head * d.n_k);
-    const double each = 1 + (double)ts_format_of(d.dtype)->n_bytes; /* of q and o */
-    return (ts_cost) { .bytes = D * (each * rows_q + 2 * rows_k) + 4 * rows_q,
-                       .flops = 4 * D * ts_attention_pairs(&d) };
+    return ts_attention_forward_cost(c, 1 + (double)ts_format_of(c->dtype)->n_bytes, 2);
 }
 
 #define FOUR(x)    x, x, x, x
@@ -278,11 +250,8 @@ static const ts_invalid invalid = {
 
 const ts_task ts_task_flash_attention_fp8 = {
     .name = "flash_attention_fp8",
-    .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },
-    .kind = TS_PLAIN,
+    TS_ATTENTION_TASK,
     .no_challenge = true,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
-    .shape = ts_attention_shape,
     .buffer = { { "q", TS_IN, 4, false },
                 { "k", TS_IN, 4, false },
                 { "v", TS_IN, 4, false },
@@ -292,18 +261,11 @@ const ts_task ts_task_flash_attention_fp8 = {
                 { "o", TS_OUT, 4, false },
                 { "lse", TS_OUT, 3, false },
                 { "kv_len", TS_IN, 1, true } },
-    .number = { { "layout", true },
-                { "causal", true },
-                { "window", true },
-                { "scale", false },
-                { "tile_q", true },
-                { "tile_k", true } },
     .args_bytes = sizeof(fp8_args),
-    .more_name = { "scale" },
     .cases = ts_flash_attention_fp8_cases,
     .cover = &ts_flash_attention_fp8_cover,
     .setup = setup,
-    .n_want = n_want,
+    .n_want = ts_attention_forward_n_want,
     .oracle = oracle,
     .check = check,
     .cost = cost,

@@ -259,6 +259,49 @@ bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len,
     return false;
 }
 
+/* ---- forward tasks ---- */
+
+int64_t ts_attention_rows_q(const ts_attention_dims *d)
+{
+    return d->n_batch * d->n_q_head * d->n_q;
+}
+
+int64_t ts_attention_picked_q(const ts_attention_dims *d)
+{
+    return ts_attention_n_picked(ts_attention_rows_q(d), (double)d->n_k * (double)d->head_dim);
+}
+
+size_t ts_attention_forward_n_want(const ts_case *c)
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    return (size_t)(ts_attention_picked_q(&d) * (d.head_dim + 2));
+}
+
+bool ts_attention_forward_check(const ts_attention_dims *d, const int32_t *kv_len, const void *o,
+                                const void *lse, bool all, const ts_want *want, ts_flaw *f,
+                                ts_errors *e)
+{
+    const int64_t     D = d->head_dim, n = ts_attention_picked_q(d), Q = ts_attention_rows_q(d);
+    const ts_buf      of_o = { "o", TS_OUT, d->dtype, Q, D, D };
+    const ts_buf      of_lse = { "lse", TS_OUT, ts_wide(d->dtype), Q, 1, 1 };
+    ts_attention_dims heads_first = *d; /* as lse always is */
+    heads_first.layout = TS_BHND;
+    ts_attention_rows to = { of_o, o, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
+    ts_attention_rows tl = { of_lse, lse, d->n_q_head, d->n_q, ts_attention_keys, -INFINITY, NULL };
+    if (!all) to.skip = tl.skip = ts_attention_sees_none;
+    return ts_attention_check(d, kv_len, &to, want, n, want + n, f, e) &&
+           (!lse || ts_attention_check(&heads_first, kv_len, &tl, want, n, want + n + n * D, f, e));
+}
+
+ts_cost ts_attention_forward_cost(const ts_case *c, double bytes_q, double bytes_k)
+{
+    const ts_attention_dims d = ts_attention_dims_of(c);
+    const double            D = (double)d.head_dim, Q = (double)ts_attention_rows_q(&d);
+    const double            K = (double)d.n_batch * (double)(d.n_kv_head * d.n_k);
+    return (ts_cost) { .bytes = D * (bytes_q * Q + bytes_k * K) + 4 * Q,
+                       .flops = 4 * D * ts_attention_pairs(&d) };
+}
+
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
 {
     const ts_attention_dims d = ts_attention_dims_of(c);

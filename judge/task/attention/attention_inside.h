@@ -160,6 +160,18 @@ void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const do
 void ts_attention_forward_all(const ts_attention_dims *d, const int32_t *kv_len, const double *q,
                               const double *k, const double *v, double *o, double *lse);
 
+/* Of both forward tasks: rows of q, and how many of them are computed; then what check compares. */
+int64_t ts_attention_rows_q(const ts_attention_dims *d);
+int64_t ts_attention_picked_q(const ts_attention_dims *d);
+size_t  ts_attention_forward_n_want(const ts_case *c);
+/* want: the numbers of the rows that are computed, their o, their lse. all: also of the queries
+ * that see no key. */
+bool ts_attention_forward_check(const ts_attention_dims *d, const int32_t *kv_len, const void *o,
+                                const void *lse, bool all, const ts_want *want, ts_flaw *f,
+                                ts_errors *e);
+/* bytes: of an element of q and o together, and of k and v. */
+ts_cost ts_attention_forward_cost(const ts_case *c, double bytes_q, double bytes_k);
+
 /* causal and window, which the case has in one number. */
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
@@ -194,5 +206,30 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
         TS_BAD(ts_attention_dims, TS_E_DTYPE, dtype, TS_U8, TS_U4, TS_I32, 99),                    \
         TS_BAD_LIKE(type, TS_E_ARG | TS_HOST, kv_len, floats, 0)
 int64_t ts_attention_uneven(void *dims); /* 2 n_kv_head + 1 */
+
+/* What the descriptors of all three tasks share. */
+#define TS_ATTENTION_TASK                                                                          \
+    .dim_name = { "q", "k", "batch", "q_heads", "kv_heads", "head_dim", "mask", "form" },          \
+    .more_name = { "scale" }, .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA,                 \
+    .shape = ts_attention_shape,                                                                   \
+    .number = { { "layout", true }, { "causal", true }, { "window", true },                        \
+                { "scale", false }, { "tile_q", true }, { "tile_k", true } }
+/* And those that take entrants. */
+#define TS_ATTENTION_CHALLENGE                                                                     \
+    TS_ATTENTION_TASK,                                                                             \
+        .dim_says = { "n_q",                                                                       \
+                      "n_k",                                                                       \
+                      "n_batch",                                                                   \
+                      "n_q_head",                                                                  \
+                      "n_kv_head",                                                                 \
+                      "head_dim",                                                                  \
+                      "0: none, 1: causal, 1 + w: causal with a window of w",                      \
+                      "ten times both tile hints, plus 1 if the middle axes are swapped, plus 2 "  \
+                      "without lse" },                                                             \
+        .more_says = { "0: scale is 1.25 / sqrt(head_dim); other numbers stand for other "         \
+                       "scales" },                                                                 \
+        .scope = ts_attention_scope,                                                               \
+        .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are " \
+                      "1 where there is one"
 
 #endif
