@@ -294,10 +294,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     const ts_buf                 of_h = { "dh", TS_OUT, gt, R, D, a->h_stride };
     const ts_buf                 of_w = { "dw", TS_OUT, gt, V, D, a->w_stride };
     (void)c;
-    return ts_check_buf((ts_buf) { "loss", TS_OUT, wide, 1, R, R }, a->loss, want, f, e) &&
-           ts_check_buf((ts_buf) { "lse", TS_OUT, wide, 1, R, R }, a->lse, want + R, f, e) &&
-           ts_check_buf((ts_buf) { "total", TS_OUT, wide, 1, 1, 1 }, a->total, want + 2 * R, f,
-                        e) &&
+    return ts_xe_check_loss(wide, R, a->loss, a->lse, a->total, want, f, e) &&
            (!a->dh || ts_check_buf(of_h, a->dh, dh, f, e)) &&
            (!a->dw || ts_check_buf(of_w, a->dw, dw, f, e));
 }
@@ -323,23 +320,15 @@ static ts_cost cost(const ts_case *c)
 #define LIKE(must, ...)     TS_BAD_LIKE(ts_cross_entropy_args, must, __VA_ARGS__)
 #define ALSO(member, value) TS_BAD(ts_cross_entropy_args, TS_ALSO, member, value)
 
-/* Shorter vocabularies and another ignore_index make some target invalid, which only calls on the
- * CPU see. */
 static const ts_bad bad[] = {
-    BAD(ARG, scale, NAN, INFINITY, -INFINITY),
-    BAD(ARG, smoothing, NAN, INFINITY, -INFINITY, -1, 1.5),
-    BAD(ARG, z_loss, NAN, INFINITY, -INFINITY, -1),
-    BAD(ARG, softcap, NAN, INFINITY, -INFINITY, -1),
-    BAD(ARG, mean, 2),
+    TS_XE_BAD_NUMBERS(ts_cross_entropy_args),
     BAD(ARG, accumulate, -1),
     BAD(ARG, chunk, -1),
     LIKE(TS_E_SHAPE, h_stride, n_hidden, -1),
     LIKE(TS_E_SHAPE, w_stride, n_hidden, -1),
     BAD(DTYPE, dtype, TS_U8, TS_I32, 99),
     BAD(DTYPE, grad_dtype, TS_F64, TS_F16, 99),
-    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
-    BAD(ARG | TS_HOST, ignore_index, -101),
-    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    TS_XE_BAD_TARGETS(ts_cross_entropy_args),
     ALSO(dh, 0),
     ALSO(dw, 0),
     { 0 },
@@ -364,12 +353,10 @@ const ts_task ts_task_cross_entropy = {
     .dim_says = { "n_rows", "n_vocab", "n_hidden", "h_stride - n_hidden, and w_stride - n_hidden",
                   "sum of 1 (dh is wanted), 2 (dw is wanted), 4 (accumulate), 8 (dh and dw have "
                   "the dtype of loss)",
-                  "mean", "1 if there is a bias",
-                  "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0" },
+                  "mean", "1 if there is a bias", TS_XE_SKIP_SAYS },
     .more_name = { "smooth", "z", "cap", "chunk" },
     .more_says = { "100 smoothing", "10000 z_loss", "softcap", "chunk" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_XE_TASK,
     .buffer = { { "h", TS_IN, 2, false },
                 { "w", TS_IN, 2, false },
                 { "target", TS_IN, 1, true },
@@ -395,7 +382,4 @@ const ts_task ts_task_cross_entropy = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
-    .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
-               { "ignored_nonfinite", ts_cross_entropy_ignored, true },
-               { "masked", ts_cross_entropy_masked, true } },
 };

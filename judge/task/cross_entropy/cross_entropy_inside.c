@@ -246,3 +246,12 @@ ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t 
     const double total = ts_real_div(ts_real_gathered(sum), ts_real_of(by)).hi;
     return ts_xe_stored(total, error / by, ts_wide(r->dtype));
 }
+
+bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const void *lse,
+                      const void *total, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const int64_t R = n_rows;
+    return ts_check_buf((ts_buf) { "loss", TS_OUT, wide, 1, R, R }, loss, want, f, e) &&
+           ts_check_buf((ts_buf) { "lse", TS_OUT, wide, 1, R, R }, lse, want + R, f, e) &&
+           ts_check_buf((ts_buf) { "total", TS_OUT, wide, 1, 1, 1 }, total, want + 2 * R, f, e);
+}

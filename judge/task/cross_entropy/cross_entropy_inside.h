@@ -61,4 +61,30 @@ void ts_xe_row(const ts_xe_rule *r, ts_xe_value *x, int32_t target, bool gradien
 /* The sum of the losses' rows as `total` has it. */
 ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t *target);
 
+/* Invalid values of both tasks, by the type of their args: numbers; then, on the CPU, targets that
+ * a shorter vocabulary or another ignore_index makes invalid. */
+#define TS_XE_BAD_NUMBERS(type)                                                                    \
+    TS_BAD(type, TS_E_ARG, scale, NAN, INFINITY, -INFINITY),                                       \
+        TS_BAD(type, TS_E_ARG, smoothing, NAN, INFINITY, -INFINITY, -1, 1.5),                      \
+        TS_BAD(type, TS_E_ARG, z_loss, NAN, INFINITY, -INFINITY, -1),                              \
+        TS_BAD(type, TS_E_ARG, softcap, NAN, INFINITY, -INFINITY, -1),                             \
+        TS_BAD(type, TS_E_ARG, mean, 2)
+#define TS_XE_BAD_TARGETS(type)                                                                    \
+    TS_BAD_LIKE(type, TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),                                   \
+        TS_BAD(type, TS_E_ARG | TS_HOST, ignore_index, -101),                                      \
+        TS_BAD_LIKE(type, TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1) /* and no gradient */
+
+#define TS_XE_SKIP_SAYS "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0"
+
+/* Loss, lse and total, which come first among the wants of both. */
+bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const void *lse,
+                      const void *total, const ts_want *want, ts_flaw *f, ts_errors *e);
+
+/* What the descriptors of both tasks share. */
+#define TS_XE_TASK                                                                                 \
+    .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA,                                           \
+    .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },                                  \
+               { "ignored_nonfinite", ts_cross_entropy_ignored, true },                            \
+               { "masked", ts_cross_entropy_masked, true } }
+
 #endif

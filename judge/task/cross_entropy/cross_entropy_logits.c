@@ -115,10 +115,7 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     const void *const                   got = a->in_place ? a->logits : a->dlogits;
     const ts_buf dx = { a->in_place ? "logits" : "dlogits", TS_OUT, a->dtype, R, V, a->row_stride };
     (void)c;
-    return ts_check_buf((ts_buf) { "loss", TS_OUT, wide, 1, R, R }, a->loss, want, f, e) &&
-           ts_check_buf((ts_buf) { "lse", TS_OUT, wide, 1, R, R }, a->lse, want + R, f, e) &&
-           ts_check_buf((ts_buf) { "total", TS_OUT, wide, 1, 1, 1 }, a->total, want + 2 * R, f,
-                        e) &&
+    return ts_xe_check_loss(wide, R, a->loss, a->lse, a->total, want, f, e) &&
            (!got || ts_check_buf(dx, got, want + 2 * R + 1, f, e));
 }
 
@@ -133,23 +130,16 @@ static ts_cost cost(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-#define AT(member)      offsetof(ts_cross_entropy_logits_args, member)
-#define BAD(must, ...)  TS_BAD(ts_cross_entropy_logits_args, TS_E_##must, __VA_ARGS__)
-#define LIKE(must, ...) TS_BAD_LIKE(ts_cross_entropy_logits_args, must, __VA_ARGS__)
+#define AT(member)     offsetof(ts_cross_entropy_logits_args, member)
+#define BAD(must, ...) TS_BAD(ts_cross_entropy_logits_args, TS_E_##must, __VA_ARGS__)
 
 static const ts_bad bad[] = {
-    BAD(ARG, scale, NAN, INFINITY, -INFINITY),
-    BAD(ARG, smoothing, NAN, INFINITY, -INFINITY, -1, 1.5),
-    BAD(ARG, z_loss, NAN, INFINITY, -INFINITY, -1),
-    BAD(ARG, softcap, NAN, INFINITY, -INFINITY, -1),
-    BAD(ARG, mean, 2),
+    TS_XE_BAD_NUMBERS(ts_cross_entropy_logits_args),
     BAD(ARG, in_place, 2),
     BAD(ARG, in_place, 1), /* and there is a dlogits */
-    LIKE(TS_E_SHAPE, row_stride, n_vocab, -1),
+    TS_BAD_LIKE(ts_cross_entropy_logits_args, TS_E_SHAPE, row_stride, n_vocab, -1),
     BAD(DTYPE, dtype, TS_U8, TS_I32, 99),
-    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
-    BAD(ARG | TS_HOST, ignore_index, -101),
-    LIKE(TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1),
+    TS_XE_BAD_TARGETS(ts_cross_entropy_logits_args),
     TS_BAD(ts_cross_entropy_logits_args, TS_ALSO, dlogits, 0),
     { 0 },
 };
@@ -169,12 +159,10 @@ const ts_task ts_task_cross_entropy_logits = {
     .name = "cross_entropy_logits",
     .dim_name = { "rows", "vocab", "pad", "grad", "mean", "skip" },
     .dim_says = { "n_rows", "n_vocab", "row_stride - n_vocab",
-                  "gradient: 0 none, 1 in dlogits, 2 in place", "mean",
-                  "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0" },
+                  "gradient: 0 none, 1 in dlogits, 2 in place", "mean", TS_XE_SKIP_SAYS },
     .more_name = { "smooth", "z", "cap" },
     .more_says = { "100 smoothing", "10000 z_loss", "softcap" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_XE_TASK,
     .buffer = { { "logits", TS_IN, 2, false },
                 { "target", TS_IN, 1, true },
                 { "loss", TS_OUT, 1, false },
@@ -196,7 +184,4 @@ const ts_task ts_task_cross_entropy_logits = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
-    .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },
-               { "ignored_nonfinite", ts_cross_entropy_ignored, true },
-               { "masked", ts_cross_entropy_masked, true } },
 };

@@ -15,89 +15,47 @@
 
 /* ---- inputs ---- */
 
-typedef double (*draw)(double x, int64_t row, int64_t e); /* x: about normal */
+typedef enum draw {
+    PLAIN,
+    ZERO,
+    CONSTANT,
+    OFFSET,
+    TO_OFFSET, /* with such keys every score of a row is far above 0, or far below */
+    TINY,
+    OUTLIER, /* one channel outweighs all others of its group */
+    RAMP,    /* later keys score higher: with every tile of keys the largest score is another */
+    TO_RAMP,
+    MASKED,   /* of the first KV head every third key, the first among them, scores -inf: */
+    POSITIVE, /* no query is below 0 */
+} draw;
 
-static double plain(double x, int64_t row, int64_t e)
+/* x: about normal */
+static double drawn(draw how, double x, int64_t row, int64_t e)
 {
-    (void)row, (void)e;
-    return x;
-}
-
-static double zero(double x, int64_t row, int64_t e)
-{
-    (void)x, (void)row, (void)e;
-    return 0;
-}
-
-static double constant(double x, int64_t row, int64_t e)
-{
-    (void)x, (void)e;
-    return 1.5 + (double)(row % 3);
-}
-
-static double offset(double x, int64_t row, int64_t e)
-{
-    (void)row, (void)e;
-    return x + 30;
-}
-
-/* With such keys every score of a row is far above 0, or far below. */
-static double offset_query(double x, int64_t row, int64_t e)
-{
-    (void)e;
-    return x + (row % 2 ? -1 : 1);
-}
-
-static double tiny(double x, int64_t row, int64_t e)
-{
-    (void)row, (void)e;
-    return 1e-6 * x;
-}
-
-/* One channel outweighs all others of its group. */
-static double outlier(double x, int64_t row, int64_t e)
-{
-    (void)row;
-    return e % 16 == 3 ? 60 * x : x;
-}
-
-/* Later keys score higher: with every tile of keys the largest score is another. */
-static double ramp_key(double x, int64_t row, int64_t e)
-{
-    (void)e;
-    return 0.02 * (double)row + 0.1 * x;
-}
-
-static double ramp_query(double x, int64_t row, int64_t e)
-{
-    (void)row, (void)e;
-    return 1 + 0.1 * x;
-}
-
-/* Of the first KV head every third key, the first among them, scores -inf: no query is below 0. */
-static double masked_key(double x, int64_t row, int64_t e)
-{
-    return e == 0 && row % 3 == 0 ? -INFINITY : x;
-}
-
-static double positive(double x, int64_t row, int64_t e)
-{
-    (void)row, (void)e;
-    return 0.1 + fabs(x);
+    const double of[] = {
+        [PLAIN] = x,
+        [ZERO] = 0,
+        [CONSTANT] = 1.5 + (double)(row % 3),
+        [OFFSET] = x + 30,
+        [TO_OFFSET] = x + (row % 2 ? -1 : 1),
+        [TINY] = 1e-6 * x,
+        [OUTLIER] = e % 16 == 3 ? 60 * x : x,
+        [RAMP] = 0.02 * (double)row + 0.1 * x,
+        [TO_RAMP] = 1 + 0.1 * x,
+        [MASKED] = e == 0 && row % 3 == 0 ? -INFINITY : x,
+        [POSITIVE] = 0.1 + fabs(x),
+    };
+    return of[how];
 }
 
 static const struct family {
     const char *name;
     draw        key, value, query;
 } families[] = {
-    { "zeros", zero, zero, zero },
-    { "constant", constant, constant, plain },
-    { "offset", offset, offset, offset_query },
-    { "tiny", tiny, tiny, plain },
-    { "outlier", outlier, outlier, plain },
-    { "ramp", ramp_key, plain, ramp_query },
-    { "masked", masked_key, plain, positive },
-    { NULL, plain, plain, plain },
+    { "zeros", ZERO, ZERO, ZERO },           { "constant", CONSTANT, CONSTANT, PLAIN },
+    { "offset", OFFSET, OFFSET, TO_OFFSET }, { "tiny", TINY, TINY, PLAIN },
+    { "outlier", OUTLIER, OUTLIER, PLAIN },  { "ramp", RAMP, PLAIN, TO_RAMP },
+    { "masked", MASKED, PLAIN, POSITIVE },   { NULL, PLAIN, PLAIN, PLAIN },
 };
 
 static const struct family *family_of(const ts_case *c)
@@ -112,7 +70,7 @@ static void fill(draw of, uint64_t seed, void *p, ts_dtype t, int64_t n_rows, in
     for (int64_t r = 0; r < n_rows; r++)
         for (int64_t e = 0; e < width; e++) {
             const int64_t at = r * width + e;
-            ts_store(p, t, at, of(ts_normal(seed, at), r, e));
+            ts_store(p, t, at, drawn(of, ts_normal(seed, at), r, e));
         }
 }
 
