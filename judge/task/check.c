@@ -74,6 +74,21 @@ bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_e
     return true;
 }
 
+bool ts_check_untouched(ts_buf b, const void *p, ts_flaw *f)
+{
+    const unsigned char *byte = p;
+    const size_t         each = ts_format_of(b.dtype)->n_bytes;
+    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * each; i++) {
+        if (byte[i] == ts_poison_byte(b.dtype)) continue;
+        const int64_t at = (int64_t)(i / each);
+        *f = (ts_flaw) {
+            TS_FAULT_VALUE, b.name, at / b.n_cols, at % b.n_cols, ts_load(p, b.dtype, at), NAN, 0
+        };
+        return false;
+    }
+    return true;
+}
+
 void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n)
 {
     size_t o = (size_t)snprintf(s, n, "%s/%s/", t->name, ts_format_of(c->dtype)->name);

@@ -201,6 +201,9 @@ int ts_task_shape(const ts_task *t, const ts_case *c, const ts_buf *b, int64_t e
 /* Compares one buffer, row by row. NaN fails unless it is expected. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);
 
+/* Whether a rejected call left an output as it was: poison. */
+bool ts_check_untouched(ts_buf b, const void *p, ts_flaw *f);
+
 /* The number of the optional function that a case tests, or -1. */
 static inline int ts_case_about(const ts_task *t, const ts_case *c)
 {

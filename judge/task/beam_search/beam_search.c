@@ -123,22 +123,6 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     else ts_beam_solve(c, &m, a->prompts + a->n_items, NULL, want);
 }
 
-/* A search that failed has written nothing. */
-static bool untouched(ts_buf b, const void *p, ts_flaw *f)
-{
-    const unsigned char *byte = p;
-    const size_t         each = ts_format_of(b.dtype)->n_bytes;
-    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * each; i++) {
-        if (byte[i] == ts_poison_byte(b.dtype)) continue;
-        const int64_t at = (int64_t)(i / each);
-        *f = (ts_flaw) {
-            TS_FAULT_VALUE, b.name, at / b.n_cols, at % b.n_cols, ts_load(p, b.dtype, at), NAN, 0
-        };
-        return false;
-    }
-    return true;
-}
-
 /* The record of the model's calls is compared first: it says most about what went wrong. */
 static bool check_calls(const ts_case *c, const ts_beam_play_args *a, const ts_want *want,
                         ts_flaw *f, ts_errors *e)
@@ -156,7 +140,8 @@ static bool check_found(const ts_case *c, const ts_beam_play_args *a, const ts_w
     ts_buf            b[N_OUTPUTS];
     outputs(c, b);
     for (int i = 0; i < N_OUTPUTS - 1; i++) {
-        if (sound ? !ts_check_buf(b[i], p[i], want, f, e) : !untouched(b[i], p[i], f)) return false;
+        if (sound ? !ts_check_buf(b[i], p[i], want, f, e) : !ts_check_untouched(b[i], p[i], f))
+            return false;
         want += b[i].n_rows * b[i].n_cols;
     }
     return true;

@@ -387,21 +387,6 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
 
 /* ---- check ---- */
 
-static bool untouched(ts_buf b, const void *p, ts_flaw *f)
-{
-    const size_t         each = ts_format_of(b.dtype)->n_bytes;
-    const unsigned char *byte = p;
-    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * each; i++) {
-        if (byte[i] == ts_poison_byte(b.dtype)) continue;
-        const int64_t at = (int64_t)(i / each);
-        *f = (ts_flaw) {
-            TS_FAULT_VALUE, b.name, at / b.n_cols, at % b.n_cols, ts_load(p, b.dtype, at), NAN, 0
-        };
-        return false;
-    }
-    return true;
-}
-
 /* Both forwards, bit for bit. */
 static bool forwards_agree(ts_buf b, const ts_ternary_play_args *a, ts_flaw *f)
 {
@@ -429,7 +414,7 @@ static bool check_outputs(const ts_case *c, const void *args, const ts_want *wan
     outputs(c, b);
     for (int i = 0; i < OUTPUTS; i++) {
         const bool refused = by[i] >= 0 && must(c, by[i]);
-        if (refused ? !untouched(b[i], p[i], f) : !ts_check_buf(b[i], p[i], want, f, e))
+        if (refused ? !ts_check_untouched(b[i], p[i], f) : !ts_check_buf(b[i], p[i], want, f, e))
             return false;
         want += b[i].n_rows * b[i].n_cols;
     }

@@ -299,24 +299,6 @@ void ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_want *
     }
 }
 
-/* Calls that are rejected write nothing. */
-static bool untouched(ts_buf b, const unsigned char *p, ts_flaw *f)
-{
-    const size_t n = ts_format_of(b.dtype)->n_bytes;
-    for (size_t i = 0; i < (size_t)(b.n_rows * b.n_cols) * n; i++) {
-        if (p[i] == ts_poison_byte(b.dtype)) continue;
-        *f = (ts_flaw) { TS_FAULT_VALUE,
-                         b.name,
-                         (int64_t)(i / n) / b.n_cols,
-                         (int64_t)(i / n) % b.n_cols,
-                         p[i],
-                         NAN,
-                         0 };
-        return false;
-    }
-    return true;
-}
-
 bool ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_want *want,
                         ts_flaw *f, ts_errors *e)
 {
@@ -329,7 +311,7 @@ bool ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_w
     while (a->refused && ts_tree_more_must(a->function, (int)ways, &must)) ways++;
     if (a->refused) b[1].n_cols = b[1].row_stride = ways + 1;
     if (!ts_check_buf(b[1], a->seen, want + b[0].n_rows * b[0].n_cols, f, e)) return false;
-    return a->refused ? untouched(b[0], out, f) : ts_check_buf(b[0], out, want, f, e);
+    return a->refused ? ts_check_untouched(b[0], out, f) : ts_check_buf(b[0], out, want, f, e);
 }
 
 double ts_tree_more_bytes(const ts_case *c)
