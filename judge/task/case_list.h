@@ -27,6 +27,12 @@ void ts_list_append(ts_case_list *l, const ts_case *c, int n);
 /* Appends the cases that combine the classes of all parameters. */
 void ts_list_cover(ts_case_list *l, const ts_cover *v);
 
+/* One number per dtype. */
+static inline double ts_by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
+{
+    return (const double[]) { [TS_F32] = f32, [TS_F64] = f64, [TS_F16] = f16, [TS_BF16] = bf16 }[t];
+}
+
 /* Where dimension 3 of a case is the query heads, and 4 the KV heads: the parameter is how many of
  * the former share one of the latter. As `make` and `read` of a cover. */
 void ts_multiply_heads(ts_case *c);

@@ -122,12 +122,6 @@ ts_adam_rates ts_adam_rates_of(const ts_case *c)
     };
 }
 
-/* One number per dtype, in the order f32, f64, f16, bf16. */
-static double by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
-{
-    return (const double[]) { f32, f64, f16, bf16 }[t];
-}
-
 /* One parameter in three has a gradient, or a moment, that is not finite. */
 static void make_nonfinite(ts_adam_drawn *d, int64_t i)
 {
@@ -151,13 +145,13 @@ ts_adam_drawn ts_adam_draw(const ts_case *c, uint64_t seed, int64_t i)
     }
     if (ts_is(c, "quiet") && i % 5) d.grad = 0; /* moments fade */
     if (ts_is(c, "huge")) {
-        const double size = by_dtype(t, 1e25, 1e200, 3e4, 1e25);
+        const double size = ts_by_dtype(t, 1e25, 1e200, 3e4, 1e25);
         d.grad *= size, d.m *= size;
-        if (i % 2) d.v = by_dtype(t, 1e37, 1e300, 1e9, 1e37);
+        if (i % 2) d.v = ts_by_dtype(t, 1e37, 1e300, 1e9, 1e37);
     }
     if (ts_is(c, "small")) {
-        const double size = by_dtype(t, 1e-25, 1e-200, 0, 1e-25);
-        d.grad *= size, d.m *= size, d.v = i % 2 ? 0 : by_dtype(t, 1e-37, 1e-300, 0, 1e-37);
+        const double size = ts_by_dtype(t, 1e-25, 1e-200, 0, 1e-25);
+        d.grad *= size, d.m *= size, d.v = i % 2 ? 0 : ts_by_dtype(t, 1e-37, 1e-300, 0, 1e-37);
     }
     if (ts_is(c, "denormal")) {
         const double least = ts_format_of(t)->min_normal,

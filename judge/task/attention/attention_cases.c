@@ -7,11 +7,9 @@
 #include "case_list.h"
 
 enum { SOME = F32 | BF16, MAX_SHAPES = 4, MUCH = 1 << 17 };
-enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
+enum { FULL = TS_FULL, CAUSAL = TS_CAUSAL, WINDOW = TS_WINDOW };
 
-typedef struct shape {
-    int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
-} shape;
+typedef ts_attention_shape_of shape;
 
 /* Invalid calls are derived from the first. Lengths around tiles of 16, 64 and 128, lengths of q
  * and k that differ, every way to share heads, odd head dimensions, hints that divide nothing; many
@@ -146,18 +144,26 @@ static const shape large_shapes[] = { { 1024, 1024, 16, 32, 32, 128, FULL, 0 },
 static const shape large_judged[] = { { 1056, 1056, 2, 16, 16, 64, CAUSAL, 0 },
                                       { 736, 736, 2, 16, 16, 64, CAUSAL, 0 } };
 
-/* What families can be drawn with: scores that are set need a scale to divide by, and what a family
- * hides must be hidden. */
-static bool drawable(const ts_case *c)
+bool ts_attention_affordable(const ts_case *c)
 {
     static const char *const steered[] = { "late",      "falling", "sink", "last",
-                                           "saturated", "offset",  NULL };
-    const int64_t            scale = c->dim[TS_SCALE], mask = c->dim[6], D = c->dim[5];
-    bool                     set = false;
-    for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
-    if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
+                                           "saturated", "offset",  "tail", NULL };
+    const int64_t           *m = c->dim, scale = m[TS_SCALE];
+    const double pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
+    const double elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
+    if (pairs > 2e5 || elements > 1e5) return false;
+    for (const char *const *f = steered; *f; f++)
+        if (ts_is(c, *f) && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
+    return true;
+}
+
+/* What a family hides must be hidden. */
+static bool affordable(const ts_case *c)
+{
+    const int64_t scale = c->dim[TS_SCALE], mask = c->dim[6];
+    if (!ts_attention_affordable(c)) return false;
     if (ts_is(c, "masked"))
-        return D == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+        return c->dim[5] == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
     if (ts_is(c, "deep"))
         return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
     /* Every query sees the key that is none. */
@@ -168,14 +174,6 @@ static bool drawable(const ts_case *c)
     if (!strncmp(c->family, "nonfinite", 9))
         return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
     return true;
-}
-
-static bool affordable(const ts_case *c)
-{
-    const int64_t *m = c->dim;
-    const double   pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
-    const double   elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
-    return pairs <= 2e5 && elements <= 1e5 && drawable(c);
 }
 
 #define FAMILIES                                                                                   \
@@ -218,15 +216,32 @@ const ts_cover ts_flash_attention_backward_cover = {
     .read = ts_divide_heads,
 };
 
+void ts_attention_add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, const char *name)
+{
+    ts_list_add(
+        l, dtypes,
+        (ts_case) { use,
+                    TS_F32,
+                    { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask, s.form },
+                    name });
+}
+
+void ts_attention_add_large(ts_case_list *l, const shape *of, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (int64_t mask = CAUSAL; mask >= FULL; mask--) {
+            shape s = of[i];
+            s.mask = mask;
+            ts_attention_add(l, TS_USE_TIME | TS_USE_LARGE, BF16, s, "normal");
+        }
+}
+
+/* Backward has no form without lse. */
 static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, const char *name)
 {
     const int64_t bits = s.form % 10 & (l->backward ? TS_FORM_BNHD : TS_FORM_BNHD | TS_FORM_NO_LSE);
-    ts_list_add(l, dtypes,
-                (ts_case) { use,
-                            TS_F32,
-                            { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask,
-                              s.form / 10 * 10 + bits },
-                            name });
+    s.form = s.form / 10 * 10 + bits;
+    ts_attention_add(l, use, dtypes, s, name);
 }
 
 /* Of what takes long, one wide dtype and one narrow one, others from shape to shape. */
@@ -266,12 +281,7 @@ static void add_timed(ts_case_list *l)
         add(l, TS_USE_TIME, SOME, judged_shapes[i], "normal");
     for (size_t i = 0; i < COUNT(timed_shapes); i++)
         add(l, TS_USE_TIME, SOME, timed_shapes[i], "long");
-    for (size_t i = 0; i < COUNT(large_shapes); i++)
-        for (int64_t mask = CAUSAL; mask >= FULL; mask--) {
-            shape s = large_shapes[i];
-            s.mask = mask;
-            add(l, TS_USE_TIME | TS_USE_LARGE, BF16, s, "normal");
-        }
+    ts_attention_add_large(l, large_shapes, COUNT(large_shapes));
     for (size_t i = 0; i < COUNT(large_judged); i++)
         add(l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged[i], "normal");
 }

@@ -3,7 +3,7 @@
 #ifndef TS_TASK_ATTENTION_CASES_H
 #define TS_TASK_ATTENTION_CASES_H
 
-#include "task.h"
+#include "case_list.h"
 #include "touchstone/attention.h"
 
 /* dim: q and k (lengths), batch, q_heads, kv_heads, head_dim; mask: 0 full, 1 causal, 1 + w causal
@@ -22,6 +22,19 @@ enum {
 };
 
 extern const ts_cover ts_flash_attention_cover, ts_flash_attention_backward_cover;
+
+/* As `dim` has them. */
+typedef struct ts_attention_shape_of {
+    int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
+} ts_attention_shape_of;
+enum { TS_FULL, TS_CAUSAL, TS_WINDOW }; /* mask; TS_WINDOW + w - 1: of w keys */
+
+void ts_attention_add(ts_case_list *l, unsigned use, unsigned dtypes, ts_attention_shape_of s,
+                      const char *name);
+/* Cases of a few shapes, causal and full, for devices. */
+void ts_attention_add_large(ts_case_list *l, const ts_attention_shape_of *s, size_t n);
+/* Whether a covering case is cheap enough, and scores that are set have a scale to divide by. */
+bool ts_attention_affordable(const ts_case *c);
 
 const ts_case *ts_flash_attention_cases(void);
 const ts_case *ts_flash_attention_backward_cases(void);

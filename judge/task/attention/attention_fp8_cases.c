@@ -5,14 +5,10 @@
 
 #include <string.h>
 
-#include "case_list.h"
-
 enum { MAX_SHAPES = 3, MUCH = 1 << 17 };
-enum { FULL, CAUSAL, WINDOW }; /* WINDOW + w - 1: of w keys */
+enum { FULL = TS_FULL, CAUSAL = TS_CAUSAL, WINDOW = TS_WINDOW };
 
-typedef struct shape {
-    int64_t q, k, batch, q_heads, kv_heads, head_dim, mask, form;
-} shape;
+typedef ts_attention_shape_of shape;
 
 /* Lengths around tiles of 16 to 128, every way to share heads, rows that are whole chunks of 16
  * bytes and others; windows of one key, where o is that key's value. */
@@ -128,16 +124,9 @@ static const shape large_shapes[] = {
 
 static bool affordable(const ts_case *c)
 {
-    static const char *const steered[] = { "late",      "falling", "sink", "last",
-                                           "saturated", "offset",  "tail", NULL };
-    const int64_t           *m = c->dim, scale = m[TS_SCALE];
-    const double pairs = (double)(m[0] + 1) * (double)(m[1] + 1) * (double)(m[2] * m[3] * m[5]);
-    const double elements = (double)(m[2] * m[5]) * (double)(m[3] * (m[0] + 1) + m[4] * m[1]);
-    bool         set = false;
-    if (pairs > 2e5 || elements > 1e5) return false;
-    for (const char *const *f = steered; *f; f++) set |= !strcmp(c->family, *f);
-    if (set && (scale == TS_SCALE_0 || scale == TS_SCALE_SMALL)) return false;
-    return !ts_is(c, "nonfinite") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE);
+    const int64_t scale = c->dim[TS_SCALE];
+    return ts_attention_affordable(c) &&
+           (!ts_is(c, "nonfinite") || (scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE));
 }
 
 const ts_cover ts_flash_attention_fp8_cover = {
@@ -168,33 +157,11 @@ const ts_cover ts_flash_attention_fp8_cover = {
     .read = ts_divide_heads,
 };
 
-static void add(ts_case_list *l, unsigned use, unsigned dtypes, shape s, const char *name)
-{
-    ts_list_add(
-        l, dtypes,
-        (ts_case) { use,
-                    TS_F32,
-                    { s.q, s.k, s.batch, s.q_heads, s.kv_heads, s.head_dim, s.mask, s.form },
-                    name });
-}
-
 /* Of what takes long, one dtype, another from shape to shape. */
 static unsigned dtypes_of(shape s, size_t number)
 {
     const int64_t work = s.q * s.k * s.batch * s.q_heads * s.head_dim;
     return work <= MUCH ? FAST : (const unsigned[]) { BF16, F32, F16 }[number % 3];
-}
-
-static void add_timed(ts_case_list *l)
-{
-    for (size_t i = 0; i < COUNT(timed_shapes); i++)
-        add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], "normal");
-    for (size_t i = 0; i < COUNT(large_shapes); i++)
-        for (int64_t mask = CAUSAL; mask >= FULL; mask--) {
-            shape s = large_shapes[i];
-            s.mask = mask;
-            add(l, TS_USE_TIME | TS_USE_LARGE, BF16, s, "normal");
-        }
 }
 
 const ts_case *ts_flash_attention_fp8_cases(void)
@@ -204,17 +171,20 @@ const ts_case *ts_flash_attention_fp8_cases(void)
     for (size_t i = 0; i < COUNT(plain_shapes); i++) {
         const unsigned dtypes = i ? dtypes_of(plain_shapes[i], i)
                                   : FAST; /* the first: invalid calls are derived from it */
-        add(&l, TS_USE_CHECK, dtypes, plain_shapes[i], "normal");
+        ts_attention_add(&l, TS_USE_CHECK, dtypes, plain_shapes[i], "normal");
         for (size_t k = 0; i == 0 && k < COUNT(empty_shapes); k++)
-            add(&l, TS_USE_CHECK, FAST, empty_shapes[k], "normal");
+            ts_attention_add(&l, TS_USE_CHECK, FAST, empty_shapes[k], "normal");
     }
     for (size_t i = 0; i < COUNT(families); i++)
         for (size_t k = 0; k < MAX_SHAPES && families[i].shapes[k].batch; k++)
-            add(&l, TS_USE_CHECK, dtypes_of(families[i].shapes[k], i + k), families[i].shapes[k],
-                families[i].name);
+            ts_attention_add(&l, TS_USE_CHECK, dtypes_of(families[i].shapes[k], i + k),
+                             families[i].shapes[k], families[i].name);
     ts_list_cover(&l, &ts_flash_attention_fp8_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
-        add(&l, TS_USE_DEVICE, i % 2 ? F32 : BF16, device_shapes[i].s, device_shapes[i].name);
-    add_timed(&l);
+        ts_attention_add(&l, TS_USE_DEVICE, i % 2 ? F32 : BF16, device_shapes[i].s,
+                         device_shapes[i].name);
+    for (size_t i = 0; i < COUNT(timed_shapes); i++)
+        ts_attention_add(&l, TS_USE_TIME, F32 | BF16, timed_shapes[i], "normal");
+    ts_attention_add_large(&l, large_shapes, COUNT(large_shapes));
     return l.c;
 }

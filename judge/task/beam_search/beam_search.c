@@ -197,17 +197,20 @@ static const char *common(const ts_case *c, const void *args, const ts_want *wan
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
-    static const char *const more[] = { "total calls of next",
-                                        "total calls of forward",
-                                        "bytes written outside the caller's memory",
-                                        "status",
-                                        "bytes written by a failed search",
-                                        "nothing" };
-    static const char *const seen[] = { "number of strings passed to next",
-                                        "strings passed to next, lower half of their hash",
-                                        "strings passed to next, upper half of their hash" };
-    const int64_t            K = c->dim[WIDTH], T = c->dim[STEPS];
-    const long long          row = f->row, col = f->col;
+    static const char *const more[TS_BEAM_SEEN * TS_BEAM_SEEN_MORE] = {
+        "total calls of next",
+        "total calls of forward",
+        "bytes written outside the caller's memory",
+        "status",
+        "bytes written by a failed search",
+        "nothing"
+    };
+    static const char *const seen[TS_BEAM_SEEN] = {
+        "number of strings passed to next", "strings passed to next, lower half of their hash",
+        "strings passed to next, upper half of their hash"
+    };
+    const int64_t   K = c->dim[WIDTH], T = c->dim[STEPS];
+    const long long row = f->row, col = f->col;
     (void)args;
     if (is_refused(c)) snprintf(s, n, "invalid call %lld: status", row * TS_BEAM_SEEN + col);
     else if (!strcmp(f->what, "tokens"))

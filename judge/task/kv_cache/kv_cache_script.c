@@ -2,6 +2,7 @@
 /* kv_cache_script.c - plays a script of operations on KV caches. */
 #include "kv_cache_script.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "band.h"
@@ -260,7 +261,8 @@ static ts_status destroy(player *w, const ts_kv_op *o, double *seen)
 
 /* ---- invalid calls ---- */
 
-enum { BYTES, CREATE, DESTROY, OPEN, FORK, TRUNCATE, FREE, APPEND, ATTEND, READ, STATUS };
+enum { BYTES, CREATE, DESTROY, OPEN, FORK, TRUNCATE, FREE, APPEND, ATTEND, READ, STATUS, N_ALL };
+static_assert((int)N_ALL == TS_KV_FUNCTIONS, "in the order of the table");
 enum { LAYER = 1, LIST = 2, COUNT = 4, FROM = 8, SEQ = 16 };
 
 /* Per function: its required pointers, and its numeric arguments. */

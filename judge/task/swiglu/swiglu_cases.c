@@ -118,12 +118,6 @@ int64_t ts_swiglu_y_stride(const ts_case *c)
     return ts_swiglu_x_stride(c) + (c->dim[TS_SWIGLU_PAD] && !c->dim[TS_SWIGLU_PLACE] ? 1 : 0);
 }
 
-/* One number per dtype, in the order f32, f64, f16, bf16. */
-static double by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
-{
-    return (const double[]) { f32, f64, f16, bf16 }[t];
-}
-
 /* Infinities and NaN in some places, and what they meet. */
 static double nonfinite(double z, uint64_t bits)
 {
@@ -143,19 +137,19 @@ ts_swiglu_point ts_swiglu_draw(const ts_case *c, uint64_t seed, int64_t i)
     if (!strcmp(f, "normal")) {
         p.gate *= 2;
     } else if (!strcmp(f, "large")) {
-        p.gate *= by_dtype(t, 60, 300, 12, 60);
+        p.gate *= ts_by_dtype(t, 60, 300, 12, 60);
     } else if (!strcmp(f, "deep")) {
-        p.gate = by_dtype(t, -130, -1000, -14, -130) + u * by_dtype(t, 40, 200, 3, 40);
-        p.up *= by_dtype(t, 1e36, 1e300, 6000, 1e36);
-        p.dy *= by_dtype(t, 1e30, 1e250, 1000, 1e30);
+        p.gate = ts_by_dtype(t, -130, -1000, -14, -130) + u * ts_by_dtype(t, 40, 200, 3, 40);
+        p.up *= ts_by_dtype(t, 1e36, 1e300, 6000, 1e36);
+        p.dy *= ts_by_dtype(t, 1e30, 1e250, 1000, 1e30);
     } else if (!strcmp(f, "extreme")) {
         const bool   large = ts_bits(seed + 9, i) % 2;
-        const double most = by_dtype(t, 1e30, 1e200, 1000, 1e30);
-        p.gate = large ? by_dtype(t, -72, -500, -16, -72) + 4 * u : p.gate;
+        const double most = ts_by_dtype(t, 1e30, 1e200, 1000, 1e30);
+        p.gate = large ? ts_by_dtype(t, -72, -500, -16, -72) + 4 * u : p.gate;
         p.up *= large ? most : 1 / most;
         p.dy *= most;
     } else if (!strcmp(f, "tiny")) {
-        p.gate *= by_dtype(t, 1e-25, 1e-200, 1e-3, 1e-25);
+        p.gate *= ts_by_dtype(t, 1e-25, 1e-200, 1e-3, 1e-25);
     } else if (!strcmp(f, "root")) {
         p.gate = -1.2784645427610738 + 0.01 * u;
     } else if (!strcmp(f, "huge")) {

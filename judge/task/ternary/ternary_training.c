@@ -305,7 +305,8 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     static const char *const name[] = {
         "size", "grad", "step", "eval", "export", "destroy", "without a pointer"
     };
-    static const char *const field[][TS_TT_SEEN] = {
+    static_assert(sizeof name / sizeof *name == TS_TT_OPS, "a name for every operation");
+    static const char *const field[TS_TT_OPS][TS_TT_SEEN] = {
         { "status", "bytes of state", "status of a creation that must fail", OVER },
         { "status", "loss", "nothing", OVER },
         { "status", "loss", "nothing", OVER },
@@ -318,7 +319,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
     (void)c;
     if (strcmp(f->what, "seen") || f->row >= a->n_op || f->col >= TS_TT_SEEN) return;
     const int32_t what = a->script[f->row * TS_TT_OP_WORDS];
-    if (what >= 0 && what < (int32_t)(sizeof name / sizeof *name))
+    if (what >= 0 && what < TS_TT_OPS)
         snprintf(s, n, "call %lld, %s: %s", (long long)f->row, name[what], field[what][f->col]);
 }
 

@@ -2,6 +2,7 @@
 /* ternary_training_script.c - plays a script of operations on a model in training. */
 #include "ternary_training_script.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "band.h"
@@ -163,7 +164,8 @@ static ts_status export(player *w, const ts_tt_op *o)
 
 /* ---- without a pointer ---- */
 
-enum { BYTES, CREATE, DESTROY, GRAD, STEP, EVAL, EXPORT };
+enum { BYTES, CREATE, DESTROY, GRAD, STEP, EVAL, EXPORT, N_FUNCTIONS };
+static_assert((int)N_FUNCTIONS == TS_TT_FUNCTIONS, "in the order of the table");
 
 int ts_tt_pointers(int function)
 {

@@ -18,6 +18,7 @@ enum {
     TS_TT_EXPORT,
     TS_TT_DESTROY,
     TS_TT_WITHOUT, /* function `rate` is called without pointer `tokens`, otherwise validly */
+    TS_TT_OPS
 };
 
 /* How an operation is invalid. */
