@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_task.c - every task is what its description says: what its cases take is declared, and what
- * is declared is taken. */
+ * is declared is taken; and no invalid call is lost. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "dtype.h"
 #include "player.h"
+#include "spoil.h"
 #include "task.h"
 #include "unit.h"
 
@@ -94,9 +95,127 @@ static void scarce_dimensions_exist(void **state)
         }
 }
 
+/* ---- invalid calls ---- */
+
+/* How many a task has on the CPU: none is lost unnoticed. */
+static const struct {
+    const char *task;
+    int         n;
+} known[] = {
+    { "layernorm_forward", 45 },
+    { "layernorm_backward", 46 },
+    { "rms_norm_forward", 46 },
+    { "rms_norm_backward", 45 },
+    { "rope", 70 },
+    { "swiglu_forward", 45 },
+    { "swiglu_backward", 50 },
+    { "softmax_topk", 57 },
+    { "kv_cache", 166 },
+    { "flash_attention", 169 },
+    { "flash_attention_backward", 179 },
+    { "flash_attention_fp8", 188 },
+    { "beam_search", 63 },
+    { "tree_verify", 47 },
+    { "ternary_linear", 164 },
+    { "ternary_training", 117 },
+    { "cross_entropy", 92 },
+    { "cross_entropy_logits", 62 },
+    { "embedding_forward", 69 },
+    { "embedding_backward", 68 },
+    { "adamw_step", 42 },
+};
+
+static void no_invalid_call_is_lost(void **state)
+{
+    static ts_arena m;
+    size_t          found = 0;
+    (void)state;
+    assert_true(ts_arena_open(&m));
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+        const ts_task *const t = ts_task_called(known[k].task);
+        if (!t) continue;
+        unsigned char *const sound = calloc(1, t->args_bytes), *args = calloc(1, t->args_bytes);
+        ts_status            must = TS_OK;
+        int                  n = 0;
+        bool                 more = true;
+        assert_true(sound && args);
+        ts_arena_setup(&m, t, t->cases(), 1, sound);
+        for (; more; n += more) {
+            ts_exec x = { .device = TS_CPU };
+            memcpy(args, sound, t->args_bytes);
+            more = ts_task_spoil(t, n, args, &x, &must);
+        }
+        if (n != known[k].n) fail_msg("%s: %d invalid calls, expected %d", t->name, n, known[k].n);
+        ts_arena_clear(&m);
+        free(sound);
+        free(args);
+        found++;
+    }
+    assert_int_equal(found, sizeof known / sizeof *known);
+}
+
+typedef struct call {
+    int64_t        n, other;
+    int            flag;
+    double         x;
+    const int32_t *list;
+    const void    *p;
+    int32_t        copy[4];
+} call;
+
+static int64_t seven(void *args)
+{
+    return ((call *)args)->n + 4;
+}
+
+static void rows_set_what_they_say(void **state)
+{
+    static const int32_t list[] = { 1, 2, 3 };
+    static const ts_bad  rows[] = {
+         TS_BAD(call, TS_E_ARG, x, NAN, -1),
+         TS_BAD(call, TS_E_SHAPE, n, INT64_MIN, 0x1p60),
+         TS_BAD(call, TS_ALSO, flag, -2),
+         TS_BAD_LIKE(call, TS_E_ARG | TS_HOST, flag, n, -1),
+         TS_BAD_OF(call, TS_E_DTYPE, other, seven),
+         TS_BAD_TO(call, TS_E_ARG, p, list),
+         TS_BAD(call, TS_E_ARG, list, 0),
+         TS_BAD_ITEM(call, TS_E_RANGE, list, copy, n, TS_LAST, 9),
+         TS_BAD_ITEM_LIKE(call, TS_E_RANGE, list, copy, n, TS_FIRST, n, 1),
+         TS_BAD_ITEM(call, TS_E_RANGE, list, copy, n, TS_EVERY, -5),
+         { 0 },
+    };
+    static const ts_status must[] = { TS_E_ARG,   TS_E_ARG,   TS_E_SHAPE, TS_E_SHAPE,
+                                      TS_E_ARG,   TS_E_DTYPE, TS_E_ARG,   TS_E_ARG,
+                                      TS_E_RANGE, TS_E_RANGE, TS_E_RANGE };
+    call                   c[11];
+    (void)state;
+    for (int i = 0; i < 11; i++) {
+        ts_status s = TS_OK;
+        int       at = i, skipped = i < 4 ? i : i - 1;
+        c[i] = (call) { .n = 3, .other = 5, .flag = 1, .x = 2, .list = list };
+        assert_true(ts_bad_call(rows, &at, &c[i], TS_CPU, &s));
+        assert_int_equal(s, must[i]);
+        if (i == 4) continue;
+        assert_true(ts_bad_call(rows, &skipped, NULL, TS_CUDA, &s)); /* without the one for hosts */
+        assert_int_equal(s, must[i]);
+    }
+    assert_true(isnan(c[0].x) && c[1].x == -1 && c[2].x == 2 && c[1].n == 3);
+    assert_true(c[2].n == INT64_MIN && c[3].n == (int64_t)1 << 60);
+    assert_true(c[2].flag == -2 && c[3].flag == -2 && c[4].flag == 2 && c[5].flag == 1);
+    assert_true(c[5].other == 7 && c[6].p == list && !c[7].list);
+    assert_true(c[8].list == c[8].copy && c[8].copy[0] == 1 && c[8].copy[2] == 9);
+    assert_true(c[9].copy[0] == 4 && c[9].copy[1] == 2 && c[9].copy[2] == 3);
+    assert_true(c[10].copy[0] == -5 && c[10].copy[1] == -5 && c[10].copy[2] == -5);
+    int at = 14;
+    assert_false(ts_bad_call(rows, &at, NULL, TS_CPU, &(ts_status) { TS_OK }));
+    assert_int_equal(at, 3);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(buffers_are_as_declared),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_invalid_call_is_lost),
+                                        cmocka_unit_test(rows_set_what_they_say),
+                                        cmocka_unit_test(buffers_are_as_declared),
                                         cmocka_unit_test(scripts_have_players),
                                         cmocka_unit_test(scarce_dimensions_exist) };
     return cmocka_run_group_tests(tests, NULL, NULL);
