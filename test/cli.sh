@@ -41,6 +41,29 @@ run 2 demo gqa --svg "$tmp/no.svg"; refused; said 'got gqa, which has no plot, e
 for wrong in 'check --task' 'bench --task' 'judge --challenge'; do
     run 2 $wrong nope; refused; said "got 'nope', expected one of layernorm_forward,"
 done
+while IFS='|' read -r wrong said; do # each kind of option: what was given, what is expected; a name that is near
+    run 2 $wrong; refused; said "^touchstone ${wrong%% *}: $said$"
+done <<'EOF'
+judge --chalenge x|unknown argument '--chalenge'; did you mean --challenge; try --help
+generate --temp 1|unknown argument '--temp'; did you mean --temperature; try --help
+plan --blue|unknown argument '--blue'; try --help
+bench --task softmax_topq|--task: got 'softmax_topq', expected one of layernorm_forward, .*; did you mean softmax_topk
+list taks|got 'taks', expected challenges, tasks, .* or gpus; did you mean tasks
+judge --seed 7x|--seed: got '7x', expected an unsigned integer such as 7 or 0x5eed
+judge --depth deep|--depth: got 'deep', expected quick, normal or full
+judge --class x|--class: got 'x', expected sealed, host, python, sealed-gpu, host-gpu or python-gpu
+bench --threads 257|--threads: got '257', expected 1 to 256
+train --vocab 256|--vocab: got '256', expected 257 to 1048576
+serve --slots 4k --slots 5k|--slots: got '5k', expected 1 to 4096
+serve --timeout 0|--timeout: got '0', expected 0.1 to 1e+06
+plan --key-axis up|--key-axis: got 'up', expected token or channel
+check --mutants 1/0|--mutants: got '1/0', expected 1/N
+chat --stop|--stop: got no value, expected TEXT...
+EOF
+for shown in 'train --layers N .*number of layers (default 4)' 'train --lr X .*learning rate (default 0.003)' 'serve --port N .*(default 8080)' \
+    'judge --depth D .*: quick, normal or full (default normal)' 'train --dtype T .*: f32 or bf16 (default f32; bf16 on cuda)' 'list --seed N .*(default 0x5eed)'; do
+    run 0 ${shown%% *} --help; shows "^  ${shown#* }$"
+done
 cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.c "$tmp/one.c"
 cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.cu "$tmp/two.cu"
 run 2 judge --challenge softmax_topk "$tmp/one.c" "$tmp/two.cu"; refused

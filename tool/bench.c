@@ -31,8 +31,8 @@ typedef struct timed_impl {
 } timed_impl;
 
 typedef struct bench {
-    const char *task, *impl, *match, *device, *threads, *rounds, *quick, *peers, *any_order,
-        *seed_text, *json_path, *svg;
+    const char *task, *impl, *match, *peers, *json_path, *svg;
+    bool        quick, any_order;
     ts_device   where;
     int         n_threads, n_rounds;
     uint64_t    seed;
@@ -285,7 +285,7 @@ static void open_ours(bench *b, timed_impl *c, ts_function *functions, int *n, t
     if (*n == MAX_TIMED || f.device != b->where) return;
     if (b->impl && strcmp(b->impl, f.name)) return;
     functions[*n] = f;
-    functions[*n].any_order = b->any_order != NULL;
+    functions[*n].any_order = b->any_order;
     c[*n] = (timed_impl) { .name = f.name, .dtypes = f.dtypes };
     c[*n].worker = ts_worker_start(&functions[*n], &b->arena);
     ++*n;
@@ -335,52 +335,38 @@ static void bench_challenge(bench *b, const ts_challenge *ch)
     free(c);
 }
 
-static bool within(const char *option, uint64_t got, int most)
-{
-    if (got >= 1 && got <= (uint64_t)most) return true;
-    fprintf(stderr, "touchstone bench: %s: got %llu, expected 1 to %d\n", option,
-            (unsigned long long)got, most);
-    return false;
-}
-
 static bool parse(bench *b, int argc, char **argv, int *status)
 {
+    int64_t         threads = sysconf(_SC_NPROCESSORS_ONLN), rounds = 0;
     const ts_option table[] = {
-        { "--task", "NAME", "only this task, or all tasks with this prefix", &b->task },
-        { "--impl", "NAME", "only this implementation of the library", &b->impl },
-        { "--case", "TEXT", "only cases whose name contains TEXT (or one of A|B|C)", &b->match },
-        { "--device", "cpu|cuda", "device (default cpu)", &b->device },
-        { "--threads", "N", "CPU threads (default: all cores)", &b->threads },
-        { "--rounds", "N", "timed rounds per implementation (default 15)", &b->rounds },
-        { "--peers", "LIST", "peers to time, of " TS_PEERS "; run by python3", &b->peers },
-        { "--any-order", NULL, "let the library's sums vary in order between calls, as peers' do",
-          &b->any_order },
-        { "--quick", NULL, "only the smallest cases, in 5 rounds", &b->quick },
-        { "--svg", "FILE", "draw the run's roofline", &b->svg },
-        { "--json", "FILE|-", "write the result as JSON", &b->json_path },
-        { "--seed", "N", "seed of the inputs (default 0x5eed)", &b->seed_text },
+        { "--task", "NAME", NULL, "only this task, or all tasks with this prefix",
+          .text = &b->task },
+        { "--impl", "NAME", NULL, "only this implementation of the library", .text = &b->impl },
+        { "--case", "TEXT", NULL, "only cases whose name contains TEXT (or one of A|B|C)",
+          .text = &b->match },
+        { "--device", "D", "cpu", "device", .to = &b->where, .choices = ts_devices },
+        { "--threads", "N", NULL, "CPU threads (default: all cores)", .count = &threads,
+          .range = { 1, 256 } },
+        { "--rounds", "N", NULL, "timed rounds per implementation (default 15; 5 with --quick)",
+          .count = &rounds, .range = { 1, MAX_ROUNDS } },
+        { "--peers", "LIST", NULL, "peers to time, of " TS_PEERS "; run by python3",
+          .text = &b->peers },
+        { "--any-order", NULL, NULL,
+          "let the library's sums vary in order between calls, as peers' do",
+          .flag = &b->any_order },
+        { "--quick", NULL, NULL, "only the smallest cases, in 5 rounds", .flag = &b->quick },
+        { "--svg", "FILE", NULL, "draw the run's roofline", .text = &b->svg },
+        { "--json", "FILE|-", NULL, "write the result as JSON", .text = &b->json_path },
+        { "--seed", "N", "0x5eed", "seed of the inputs", .seed = &b->seed },
         { 0 },
     };
-    uint64_t threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN), rounds = 15;
-    if (!ts_options(argc, argv, "bench [OPTION...]", table, NULL, status)) return false;
-    *status = TS_EXIT_USAGE;
-    b->seed = 0x5eed;
-    if (b->quick) rounds = 5;
-    if (b->threads && !ts_parse_u64("--threads", b->threads, &threads)) return false;
-    if (b->rounds && !ts_parse_u64("--rounds", b->rounds, &rounds)) return false;
-    if (b->seed_text && !ts_parse_u64("--seed", b->seed_text, &b->seed)) return false;
     bool given;
-    if (!ts_case_seed(b->match, &given, &b->seed)) return false;
-    if (!ts_task_known("bench", "--task", b->task, false) || !ts_peers_known(b->peers))
+    if (!ts_options(argc, argv, "bench [OPTION...]", table, NULL, 0, status) ||
+        !ts_case_seed(b->match, &given, &b->seed) || !ts_task_known("--task", b->task, false) ||
+        !ts_peers_known(b->peers))
         return false;
-    if (!within("--threads", threads, 256) || !within("--rounds", rounds, MAX_ROUNDS)) return false;
-    if (b->device && strcmp(b->device, "cpu") && strcmp(b->device, "cuda")) {
-        fprintf(stderr, "touchstone bench: --device: got '%s', expected cpu or cuda\n", b->device);
-        return false;
-    }
-    b->where = b->device && !strcmp(b->device, "cuda") ? TS_CUDA : TS_CPU;
-    b->n_threads = (int)threads;
-    b->n_rounds = (int)rounds;
+    b->n_threads = (int)(threads < 256 ? threads : 256);
+    b->n_rounds = rounds ? (int)rounds : b->quick ? 5 : 15;
     return ts_json_open(b->json_path, &b->json);
 }
 
@@ -417,24 +403,18 @@ int ts_tool_bench(int argc, char **argv)
     char         machine[256];
     int          status;
     if (!parse(&b, argc, argv, &status)) return status;
-    b.out = b.json_path && !strcmp(b.json_path, "-") ? stderr : stdout;
+    b.out = ts_json_beside(b.json_path, stderr);
     b.live = isatty(STDERR_FILENO);
-    if (!ts_arena_open(&b.arena)) {
-        fprintf(stderr, "touchstone bench: cannot reserve address space\n");
-        return TS_EXIT_BROKEN;
-    }
+    if (!ts_arena_open(&b.arena)) return ts_fail("cannot reserve address space"), TS_EXIT_BROKEN;
     b.arena.aligned = true;
-    if (!describe(&b, machine, sizeof machine)) {
-        fprintf(stderr, "touchstone bench: %s\n", machine);
-        return TS_EXIT_BROKEN;
-    }
+    if (!describe(&b, machine, sizeof machine)) return ts_fail("%s", machine), TS_EXIT_BROKEN;
     if (b.where == TS_CPU)
         snprintf(machine + strlen(machine), sizeof machine - strlen(machine), ", %d threads",
                  b.n_threads);
     fprintf(b.out, "%s\n", machine);
     ts_json_text(b.json, "machine", machine);
     ts_json_int(b.json, "threads", b.n_threads);
-    ts_json_bool(b.json, "any_order", b.any_order != NULL);
+    ts_json_bool(b.json, "any_order", b.any_order);
     char seed[32];
     snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)b.seed);
     ts_json_text(b.json, "seed", seed);
@@ -448,8 +428,7 @@ int ts_tool_bench(int argc, char **argv)
     ts_worker_stop(&b.meter);
     ts_arena_close(&b.arena);
     if (!b.n_rows)
-        fprintf(stderr, "touchstone bench: no case matches --task, --impl and --case; see "
-                        "'touchstone list cases'\n");
+        ts_fail("no case matches --task, --impl and --case; see 'touchstone list cases'");
     b.picture.machine = machine;
     b.picture.gbs =
         b.best[TS_CEILING_READ] > copy_of(b.best) ? b.best[TS_CEILING_READ] : copy_of(b.best);

@@ -130,9 +130,9 @@ static void say(talk *k, answer *a)
 {
     ts_sampling how = k->sampling;
     size_t      n_shown = 0, n;
-    how.seed = ts_bits(k->p->seed, k->n_answer++);
+    how.seed = ts_bits(k->p->m.seed, k->n_answer++);
     a->finish = TS_FINISH_LENGTH;
-    for (int64_t i = 0; i < (int64_t)k->p->n_new; i++) {
+    for (int64_t i = 0; i < k->p->n_new; i++) {
         int32_t token;
         int64_t n_run;
         a->status = ts_session_next(k->s, a->token, a->n, &how, i, &token, &n_run);
@@ -142,7 +142,7 @@ static void say(talk *k, answer *a)
         if (a->finish == TS_FINISH_STOP) break;
         const char *piece = ts_tokenizer_piece(k->t, a->token[a->n - 1], token, &n);
         a->token[a->n++] = token;
-        if (!ts_text_add(&a->text, piece, n, k->p->stop, k->n_stop_text))
+        if (!ts_text_add(&a->text, piece, n, k->p->m.stop, k->n_stop_text))
             a->status = TS_E_WORKSPACE;
         if (k->out && a->text.n_sure > n_shown) {
             ts_show_text(k->out, a->text.p + n_shown, a->text.n_sure - n_shown);
@@ -222,7 +222,7 @@ static bool open_template(talk *k)
     char   why[TS_MODEL_WHY];
     size_t n;
     if (!k->p->template)
-        return ts_chat_load(k->p->model, &k->c, why) || ts_complain(k->p->model, why);
+        return ts_chat_load(k->p->m.model, &k->c, why) || ts_complain(k->p->m.model, why);
     char      *source = ts_read_text(k->p->template, &n);
     const bool ok =
         source && (ts_chat_parse(source, n, &k->c, why) || ts_complain(k->p->template, why));
@@ -232,40 +232,36 @@ static bool open_template(talk *k)
 
 static bool prepare(talk *k)
 {
-    const ts_chat_plan   *p = k->p;
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
-    char                  why[TS_MODEL_WHY];
-    if (!open_template(k) || !ts_model_open(&from, &k->m, &k->t)) return false;
-    const ts_decoder_dims *d = ts_decoder_dims_of(k->m);
-    if (!ts_generation_load(p->model, d->n_vocab, &k->model, why))
-        return ts_complain(p->model, why);
-    k->sampling = ts_model_sampling(&k->model, p->temperature, p->top_k, p->top_p);
+    const ts_chat_plan *p = k->p;
+    char                why[TS_MODEL_WHY];
+    if (!open_template(k) || !ts_model_open(&p->m, &k->m, &k->t, &k->model)) return false;
+    const int64_t most = ts_decoder_dims_of(k->m)->n_context;
+    k->sampling = ts_model_sampling(&k->model, &p->m);
     k->n_stop = ts_model_stops(k->m, k->t, &k->model, k->stop);
-    while (p->stop[k->n_stop_text]) k->n_stop_text++;
-    k->capacity = d->n_context < DEFAULT_CONTEXT ? d->n_context : DEFAULT_CONTEXT;
-    if (p->context) k->capacity = (int64_t)p->context;
+    while (p->m.stop[k->n_stop_text]) k->n_stop_text++;
+    k->capacity = p->context ? p->context : most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
     const ts_engine_options o = { .n_seq = 1,
                                   .capacity = k->capacity,
-                                  .chunk = (int64_t)p->chunk,
-                                  .store = p->dtype,
-                                  .n_threads = (int)p->n_threads };
+                                  .chunk = p->m.chunk,
+                                  .store = p->m.dtype,
+                                  .n_threads = (int)p->m.n_threads };
     if (!ts_session_create(k->m, &o, &k->s, why)) return ts_complain("--context", why);
     return !p->system || add_message(k, "system", p->system);
 }
 
 int ts_chat_run(const ts_chat_plan *p)
 {
-    const bool to_json = p->json && !strcmp(p->json, "-");
+    const bool to_json = p->m.json && !strcmp(p->m.json, "-");
     talk       k = { .p = p, .out = to_json ? NULL : stdout };
     ts_json   *json = NULL;
     int        status = TS_EXIT_BROKEN;
-    if (prepare(&k) && ts_json_open(p->json, &json)) {
+    if (prepare(&k) && ts_json_open(p->m.json, &json)) {
         k.turns = ts_json_array(json, "turns");
         converse(&k);
         ts_json_int(json, "tokens_run", k.n_run);
         ts_json_number(json, "tokens_per_s", k.seconds > 0 ? (double)k.n_run / k.seconds : 0);
         status = k.failed ? TS_EXIT_FAILED : TS_EXIT_PASSED;
-        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+        if (!ts_json_close(p->m.json, json)) status = TS_EXIT_BROKEN;
     }
     forget(&k, 0);
     free(k.message);

@@ -74,7 +74,7 @@ static void count(ts_check *r, lane *l, const ts_exam *e, const ts_verdict *v)
 static bool wanted(const ts_check *r, const ts_task *t, const ts_case *c, ts_device d)
 {
     if (!ts_case_checks(c, d) || !ts_case_matches(t, c, r->o.match)) return false;
-    if (r->o.dtype && strcmp(r->o.dtype, ts_format_of(c->dtype)->name)) return false;
+    if (r->o.dtype >= 0 && c->dtype != (ts_dtype)r->o.dtype) return false;
     return !r->o.small || (c->dim[0] * c->dim[1] <= SMALL_ELEMENTS && strcmp(c->family, "far") &&
                            t->cost(c).flops <= SMALL_FLOPS);
 }
@@ -131,7 +131,7 @@ static void examine_refusals(ts_check *r, const ts_challenge *ch, lane *lanes, i
 static bool asked_for(const ts_check *r, const char *name, ts_device device)
 {
     if (r->o.impl && strcmp(r->o.impl, name)) return false;
-    return !r->o.device || !strcmp(r->o.device, device == TS_CUDA ? "cuda" : "cpu");
+    return r->o.device < 0 || device == (ts_device)r->o.device;
 }
 
 static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
@@ -147,7 +147,7 @@ static int open_lanes(const ts_check *r, const ts_challenge *ch, lane *lanes)
         const bool control =
             !r->o.impl && m->fault == TS_FAULT_NONE && !r->o.no_mutants && ts_check_in_part(r, m);
         if (strcmp(m->task, ch->task->name) || !(named || control)) continue;
-        if (m->device != r->mutant_device && !(named && !r->o.device)) continue;
+        if (m->device != r->mutant_device && !(named && r->o.device < 0)) continue;
         lanes[n++] = (lane) { .mutant = m, .function = ts_check_function_of(m) };
     }
     for (int i = 0; i < n; i++) {
@@ -257,80 +257,70 @@ static void check_challenge(ts_check *r, const ts_challenge *ch)
 
 /* ---- the command ---- */
 
-static bool choose_seeds(ts_check *r)
+/* The default seed and a fresh one; or the only one that was given. */
+static bool choose_seeds(ts_check *r, bool given)
 {
-    r->seeds[0] = 0x5eed;
+    bool in_name;
     r->n_seeds = 2;
     if (getrandom(&r->seeds[1], sizeof r->seeds[1], 0) != sizeof r->seeds[1])
         r->seeds[1] = (uint64_t)time(NULL);
     r->seeds[1] &= 0xffffffffu; /* short enough to type */
-    if (r->o.seed && !ts_parse_u64("--seed", r->o.seed, &r->seeds[0])) return false;
-    bool given;
-    if (!ts_case_seed(r->o.match, &given, &r->seeds[0])) return false;
-    if (r->o.seed || given) r->n_seeds = 1;
+    if (!ts_case_seed(r->o.match, &in_name, &r->seeds[0])) return false;
+    if (given || in_name) r->n_seeds = 1;
     return true;
 }
 
-/* 1/N; N is 1 without the option. */
-static bool parse_part(const char *option, const char *text, int *n)
+/* 1/N */
+static bool parse_part(const char *text, void *n)
 {
     char rest;
-    *n = 1;
-    if (!text || (sscanf(text, "1/%d%c", n, &rest) == 1 && *n >= 1)) return true;
-    fprintf(stderr, "touchstone check: %s: got '%s', expected 1/N\n", option, text);
-    return false;
+    return sscanf(text, "1/%d%c", (int *)n, &rest) == 1 && *(int *)n >= 1;
 }
 
 static bool parse(ts_check *r, int argc, char **argv, int *status)
 {
+    static const ts_choice dtypes[] = {
+        { "f32", TS_F32 }, { "f64", TS_F64 }, { "bf16", TS_BF16 }, { "f16", TS_F16 }, { 0 }
+    };
     ts_check_options *o = &r->o;
+    bool              seeded = false;
     const ts_option   table[] = {
-          { "--task", "NAME", "only this task, or all tasks with this prefix", &o->task },
-          { "--impl", "NAME",
+          { "--task", "NAME", NULL, "only this task, or all tasks with this prefix",
+            .text = &o->task },
+          { "--impl", "NAME", NULL,
             "only this implementation, or this mutant in its place; with --only-mutants, A|B",
-            &o->impl },
-          { "--case", "TEXT",
+            .text = &o->impl },
+          { "--case", "TEXT", NULL,
             "only cases whose name contains TEXT (or one of A|B|C); a full name replays a case",
-            &o->match },
-          { "--cases", "1/N", "run one case in N, a different selection each time", &o->some_cases },
-          { "--device", "cpu|cuda", "only on this device", &o->device },
-          { "--dtype", "NAME", "only cases of this dtype", &o->dtype },
-          { "--small", NULL, "only small cases, for sanitizers and valgrind", &o->small },
-          { "--no-mutants", NULL, "skip the mutants", &o->no_mutants },
-          { "--mutants", "1/N", "run one mutant in N, a different selection each time",
-            &o->some_mutants },
-          { "--only-mutants", NULL, "run only the mutants and show what caught each",
-            &o->only_mutants },
-          { "--svg", "FILE", "draw the largest error over its bound, per implementation and dtype",
-            &o->svg },
-          { "--json", "FILE|-", "write the result as JSON", &o->json },
-          { "--seed", "N",
-            "use only this seed (default: 0x5eed, and a fresh one in one case of five)", &o->seed },
+            .text = &o->match },
+          { "--cases", "1/N", NULL, "run one case in N, a different selection each time",
+            .to = &r->case_part, .parse = parse_part, .expected = "1/N" },
+          { "--device", "D", NULL, "only on this device", .to = &o->device, .choices = ts_devices },
+          { "--dtype", "NAME", NULL, "only cases of this dtype", .to = &o->dtype, .choices = dtypes },
+          { "--small", NULL, NULL, "only small cases, for sanitizers and valgrind",
+            .flag = &o->small },
+          { "--no-mutants", NULL, NULL, "skip the mutants", .flag = &o->no_mutants },
+          { "--mutants", "1/N", NULL, "run one mutant in N, a different selection each time",
+            .to = &r->mutant_part, .parse = parse_part, .expected = "1/N" },
+          { "--only-mutants", NULL, NULL, "run only the mutants and show what caught each",
+            .flag = &o->only_mutants },
+          { "--svg", "FILE", NULL,
+            "draw the largest error over its bound, per implementation and dtype", .text = &o->svg },
+          { "--json", "FILE|-", NULL, "write the result as JSON", .text = &o->json },
+          { "--seed", "N", NULL,
+            "use only this seed (default: 0x5eed, and a fresh one in one case of five)",
+            .seed = &r->seeds[0], .given = &seeded },
           { 0 },
     };
-    if (!ts_options(argc, argv, "check [OPTION...]", table, NULL, status)) return false;
-    *status = TS_EXIT_USAGE;
-    if (o->device && strcmp(o->device, "cpu") && strcmp(o->device, "cuda")) {
-        fprintf(stderr, "touchstone check: --device: got '%s', expected cpu or cuda\n", o->device);
-        return false;
-    }
-    bool known = !o->dtype;
-    for (int t = TS_F32; t <= TS_BF16; t++)
-        known = known || !strcmp(o->dtype, ts_format_of((ts_dtype)t)->name);
-    if (!known) {
-        fprintf(stderr, "touchstone check: --dtype: got '%s', expected f32, f64, bf16 or f16\n",
-                o->dtype);
-        return false;
-    }
-    if (o->only_mutants && (o->no_mutants || o->match || o->dtype)) {
-        fprintf(stderr, "touchstone check: --only-mutants: got another filter, expected only "
-                        "--task, --impl, --device or --seed with this option\n");
-        return false;
-    }
-    if (!parse_part("--mutants", o->some_mutants, &r->mutant_part) ||
-        !parse_part("--cases", o->some_cases, &r->case_part))
-        return false;
-    return choose_seeds(r) && ts_json_open(o->json, &r->json);
+    r->seeds[0] = 0x5eed;
+    r->case_part = r->mutant_part = 1;
+    o->device = o->dtype = -1;
+    if (!ts_options(argc, argv, "check [OPTION...]", table, NULL, 0, status)) return false;
+    if (o->only_mutants && (o->no_mutants || o->match || o->dtype >= 0))
+        return ts_fail("--only-mutants: got another filter, expected only --task, --impl, --device "
+                       "or --seed with this option");
+    return choose_seeds(r, seeded) && ts_task_known("--task", o->task, false) &&
+           ts_json_open(o->json, &r->json);
 }
 
 int ts_tool_check(int argc, char **argv)
@@ -338,12 +328,8 @@ int ts_tool_check(int argc, char **argv)
     static ts_check r;
     int             status, bad = 0;
     if (!parse(&r, argc, argv, &status)) return status;
-    if (!ts_task_known("check", "--task", r.o.task, false)) return TS_EXIT_USAGE;
-    if (!ts_arena_open(&r.arena)) {
-        fprintf(stderr, "touchstone check: cannot reserve address space\n");
-        return TS_EXIT_BROKEN;
-    }
-    r.out = r.o.json && !strcmp(r.o.json, "-") ? stderr : stdout;
+    if (!ts_arena_open(&r.arena)) return ts_fail("cannot reserve address space"), TS_EXIT_BROKEN;
+    r.out = ts_json_beside(r.o.json, stderr);
     r.live = isatty(STDERR_FILENO);
     setvbuf(r.out, NULL, _IOLBF, 0); /* an interrupted run keeps its findings */
     r.flaws = ts_json_array(r.json, "flaws");
@@ -353,9 +339,9 @@ int ts_tool_check(int argc, char **argv)
         fprintf(r.out, ", plus a fresh seed in one case of five, 0x%llx",
                 (unsigned long long)r.seeds[1]);
     fprintf(r.out, "\n");
-    const bool mutants =
-        r.o.only_mutants || (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && !r.o.dtype);
-    if (r.o.device && !strcmp(r.o.device, "cuda")) r.mutant_device = TS_CUDA;
+    const bool mutants = r.o.only_mutants ||
+                         (!r.o.no_mutants && !r.o.impl && !r.o.match && !r.o.task && r.o.dtype < 0);
+    if (r.o.device == TS_CUDA) r.mutant_device = TS_CUDA;
     if (mutants && r.mutant_device == TS_CUDA) ts_check_probe_cuda(&r);
     for (const ts_challenge *ch = ts_challenges; ch->task; ch++) {
         if (!ts_task_matches(ch->task, r.o.task)) continue;
@@ -383,8 +369,8 @@ int ts_tool_check(int argc, char **argv)
             (long long)r.total.cases, (long long)r.total.calls, (long long)r.total.passed,
             (long long)r.total.failed, (long long)r.total.skipped);
     if (!r.total.passed && !r.total.failed && !r.n_rejected)
-        fprintf(stderr, "touchstone check: no case matches the filters, or every case was skipped; "
-                        "see 'touchstone list cases'\n");
+        ts_fail("no case matches the filters, or every case was skipped; see 'touchstone list "
+                "cases'");
     bad += r.total.failed || !(r.total.passed || r.n_rejected);
     ts_arena_close(&r.arena);
     const bool drawn = ts_check_errors_draw(&r.errors, r.o.svg);

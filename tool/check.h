@@ -10,8 +10,9 @@
 enum { LANE_LIMIT_MS = 120000 };
 
 typedef struct ts_check_options {
-    const char *task, *impl, *match, *device, *seed, *json, *dtype, *small, *no_mutants,
-        *only_mutants, *some_mutants, *some_cases, *svg;
+    const char *task, *impl, *match, *json, *svg;
+    int         device, dtype; /* below 0: all */
+    bool        small, no_mutants, only_mutants;
 } ts_check_options;
 
 typedef struct ts_counts {

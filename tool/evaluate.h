@@ -6,12 +6,9 @@
 #include "model_options.h"
 
 typedef struct ts_evaluate_plan {
-    const char *model, *tokenizer, *text, *json;
-    uint64_t    context, stride; /* 0: the default */
-    uint64_t    chunk, n_threads;
-    ts_dtype    dtype;
-    ts_device   device;
-    const char *exact; /* an option that was given, or NULL */
+    ts_model_plan m;
+    const char   *text;
+    int64_t       context, stride; /* 0: the default */
 } ts_evaluate_plan;
 
 /* Loads, evaluates and reports; returns an exit status. */

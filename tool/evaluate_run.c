@@ -20,8 +20,8 @@ static int report(const ts_evaluate_plan *p, const figures *f)
     const double         loss = -e->logprob / (double)e->n_scored;
     const double         speed = e->seconds > 0 ? (double)e->n_run / e->seconds : 0;
     ts_json             *json;
-    if (!ts_json_open(p->json, &json)) return TS_EXIT_BROKEN;
-    if (!p->json || p->json[0] != '-' || p->json[1]) {
+    if (!ts_json_open(p->m.json, &json)) return TS_EXIT_BROKEN;
+    if (!p->m.json || p->m.json[0] != '-' || p->m.json[1]) {
         printf("perplexity %.6g\n", exp(loss));
         printf("loss       %.6f nats per token, %.6f bits\n", loss, loss / log(2));
         printf("text       %lld tokens of %zu bytes; %lld scored, in %lld windows of %lld, stride "
@@ -42,7 +42,7 @@ static int report(const ts_evaluate_plan *p, const figures *f)
     ts_json_int(json, "stride", f->stride);
     ts_json_number(json, "seconds", e->seconds);
     ts_json_number(json, "tokens_per_s", speed);
-    if (!ts_json_close(p->json, json)) return TS_EXIT_BROKEN;
+    if (!ts_json_close(p->m.json, json)) return TS_EXIT_BROKEN;
     if (isfinite(loss)) return TS_EXIT_PASSED;
     ts_complain(p->text, "the loss is not finite: the model's logits have a NaN or an infinity");
     return TS_EXIT_FAILED;
@@ -53,8 +53,8 @@ static bool settle(const ts_evaluate_plan *p, const ts_decoder *m, figures *f)
 {
     const int64_t most = ts_decoder_dims_of(m)->n_context;
     f->context = most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
-    if (p->context) f->context = (int64_t)p->context;
-    f->stride = p->stride ? (int64_t)p->stride : f->context;
+    if (p->context) f->context = p->context;
+    f->stride = p->stride ? p->stride : f->context;
     if (f->context > most) return ts_complain("--context", "more tokens than the model's context");
     if (f->stride > f->context)
         return ts_complain("--stride", "more tokens than a window; some would not be scored");
@@ -70,9 +70,9 @@ static int evaluate(const ts_evaluate_plan *p, const ts_decoder *m, const int32_
     ts_engine_options o = {
         .n_seq = 1,
         .capacity = f->context,
-        .chunk = p->chunk < (uint64_t)f->context ? (int64_t)p->chunk : f->context,
-        .store = p->dtype,
-        .n_threads = (int)p->n_threads,
+        .chunk = p->m.chunk < f->context ? p->m.chunk : f->context,
+        .store = p->m.dtype,
+        .n_threads = (int)p->m.n_threads,
     };
     const bool ok =
         logprob && ts_evaluate(m, &o, token, f->n_token, f->stride, logprob, &f->e, why);
@@ -83,15 +83,14 @@ static int evaluate(const ts_evaluate_plan *p, const ts_decoder *m, const int32_
 
 int ts_evaluate_text(const ts_evaluate_plan *p)
 {
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
-    char                  why[TS_MODEL_WHY];
-    ts_decoder           *m = NULL;
-    ts_tokenizer         *t = NULL;
-    figures               f = { 0 };
-    int32_t              *token = NULL;
-    int                   status = TS_EXIT_BROKEN;
-    char                 *text = ts_read_text(p->text, &f.n_bytes);
-    if (text && ts_model_open(&from, &m, &t) && settle(p, m, &f)) {
+    char          why[TS_MODEL_WHY];
+    ts_decoder   *m = NULL;
+    ts_tokenizer *t = NULL;
+    figures       f = { 0 };
+    int32_t      *token = NULL;
+    int           status = TS_EXIT_BROKEN;
+    char         *text = ts_read_text(p->text, &f.n_bytes);
+    if (text && ts_model_open(&p->m, &m, &t, NULL) && settle(p, m, &f)) {
         if (ts_tokenizer_encode(t, text, f.n_bytes, &token, &f.n_token, why))
             status = evaluate(p, m, token, &f);
         else ts_complain(p->text, why);

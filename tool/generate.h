@@ -8,18 +8,14 @@
 /* The default model is $TOUCHSTONE_MODEL or the bundled one; with it the default prompts are
  * built-in samples. */
 typedef struct ts_generate_plan {
-    const char *model, *tokenizer, *prompt, *prompts, *json, *textbook, *draft, *verify;
-    const char *stop[TS_OPTION_MANY];
-    uint64_t    n_new, n_page, chunk, seed, n_threads;
-    uint64_t    top_k;                  /* TS_UNSET: the model's */
-    uint64_t    n_beam;                 /* 0: no beam search */
-    uint64_t    tree_width, tree_depth; /* of drafts */
-    double      temperature, top_p;     /* below 0: the model's */
-    double      alpha;
-    bool        paged, samples;
-    ts_dtype    dtype, store;
-    ts_device   device;
-    const char *exact; /* an option that was given, or NULL */
+    ts_model_plan m;
+    const char   *prompt, *prompts, *draft;
+    int64_t       n_new, n_page;
+    int64_t       n_beam;  /* 0: no beam search */
+    int64_t       tree[2]; /* of drafts: width, depth */
+    double        alpha;
+    ts_kv_layout  kv;
+    bool          samples, textbook, verify;
 } ts_generate_plan;
 
 /* Loads, generates and reports; returns an exit status. */

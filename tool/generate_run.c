@@ -65,7 +65,7 @@ static bool encode(ts_generate_work *w)
             return ts_complain("prompt", why);
         if (!s->n_prompt) return ts_complain("prompt", "got no tokens, expected at least 1");
         s->n_token = s->n_prompt;
-        s->n_most = s->n_prompt + (int64_t)w->p->n_new;
+        s->n_most = s->n_prompt + w->p->n_new;
         int32_t *more = realloc(s->token, (size_t)s->n_most * sizeof *more);
         if (!more) return ts_complain("prompt", "out of memory for the tokens");
         s->token = more;
@@ -81,7 +81,7 @@ static void grow(ts_generate_work *w, ts_story *s)
     size_t      n;
     const char *piece =
         ts_tokenizer_piece(w->t, s->token[s->n_token - 2], s->token[s->n_token - 1], &n);
-    if (!ts_text_add(&s->made, piece, n, w->p->stop, w->n_stop)) s->status = TS_E_WORKSPACE;
+    if (!ts_text_add(&s->made, piece, n, w->p->m.stop, w->n_stop)) s->status = TS_E_WORKSPACE;
 }
 
 /* What is not shown yet, up to that many bytes. */
@@ -136,13 +136,13 @@ ts_engine_options ts_generate_options(const ts_generate_work *w, int64_t n_seq)
     return (ts_engine_options) {
         .n_seq = n_seq,
         .capacity = longest,
-        .page = w->p->paged ? PAGE : 0,
-        .n_page = !w->p->paged   ? 0
-                  : w->p->n_page ? (int64_t)w->p->n_page
-                                 : enough,
-        .chunk = (int64_t)w->p->chunk,
-        .store = w->p->store,
-        .n_threads = (int)w->p->n_threads,
+        .page = w->p->kv.paged ? PAGE : 0,
+        .n_page = !w->p->kv.paged ? 0
+                  : w->p->n_page  ? w->p->n_page
+                                  : enough,
+        .chunk = w->p->m.chunk,
+        .store = (ts_dtype)w->p->kv.store,
+        .n_threads = (int)w->p->m.n_threads,
     };
 }
 
@@ -161,40 +161,35 @@ bool ts_generate_add_all(const ts_generate_work *w, ts_engine *e)
         ts_request      r = {
                  .prompt = s->token,
                  .n_prompt = s->n_prompt,
-                 .n_new = (int64_t)w->p->n_new,
+                 .n_new = w->p->n_new,
                  .sampling = w->sampling,
                  .stop = stop,
                  .n_stop = n_stop,
         };
-        r.sampling.seed = ts_bits(w->p->seed, i);
-        if (!ts_engine_add(e, &r, why)) return ts_complain(w->p->model, why);
+        r.sampling.seed = ts_bits(w->p->m.seed, i);
+        if (!ts_engine_add(e, &r, why)) return ts_complain(w->p->m.model, why);
     }
     return true;
 }
 
 /* The command line, then the model's authors, then greedy. Searches and comparisons are greedy. */
-static bool settle(ts_generate_work *w)
+static void settle(ts_generate_work *w)
 {
     const ts_generate_plan *p = w->p;
-    char                    why[TS_MODEL_WHY];
-    if (!ts_generation_load(p->model, ts_decoder_dims_of(w->m)->n_vocab, &w->model, why))
-        return ts_complain(p->model, why);
     if (p->n_beam || p->draft || p->textbook) w->model.sampling = (ts_sampling) { .top_p = 1 };
-    w->sampling = ts_model_sampling(&w->model, p->temperature, p->top_k, p->top_p);
-    while (p->stop[w->n_stop]) w->n_stop++;
-    return true;
+    w->sampling = ts_model_sampling(&w->model, &p->m);
+    while (p->m.stop[w->n_stop]) w->n_stop++;
 }
 
 /* Checks and allocates everything: after this the run as a whole cannot fail. */
 static bool prepare(ts_generate_work *w)
 {
-    /* The textbook multiplies floats. */
-    const char *const     exact = w->p->exact ? w->p->exact : w->p->textbook;
-    const ts_model_source from = { w->p->model, w->p->tokenizer, w->p->dtype, w->p->device, exact };
-    char                  why[TS_MODEL_WHY];
-    if (!ts_model_open(&from, &w->m, &w->t) || !settle(w) ||
-        !(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w))
-        return false;
+    ts_model_plan from = w->p->m;
+    char          why[TS_MODEL_WHY];
+    from.exact |= w->p->textbook; /* which multiplies floats */
+    if (!ts_model_open(&from, &w->m, &w->t, &w->model)) return false;
+    settle(w);
+    if (!(w->p->prompts ? read_prompts(w) : take_prompts(w)) || !encode(w)) return false;
     if (w->p->n_beam || w->p->draft) return true;
     const int64_t           n_seq = w->n_story < MOST_AT_ONCE ? w->n_story : MOST_AT_ONCE;
     const ts_engine_options o = ts_generate_options(w, n_seq);
@@ -222,7 +217,7 @@ static bool by_textbook(const ts_generate_work *w, const ts_story *s, int32_t *t
 {
     ts_decoder *again = NULL;
     bool        ok =
-        ts_decoder_load(w->p->model, w->p->dtype, &again, why) && ts_decoder_decode(again, why);
+        ts_decoder_load(w->p->m.model, w->p->m.dtype, &again, why) && ts_decoder_decode(again, why);
     const double from = ts_generate_now();
     ok = ok && ts_textbook(again, token, s->n_prompt, s->n_token, why);
     *took_s = ts_generate_now() - from;
@@ -266,7 +261,7 @@ static void summary(const ts_generate_work *w, const ts_engine_stats *s, ts_json
         fprintf(w->out, "cache     %zu bytes reserved, at most %zu in use; %lld preempted\n",
                 s->cache_reserved, s->cache_live_peak, (long long)s->n_preempted);
     }
-    ts_json_text(json, "device", w->p->device == TS_CUDA ? "cuda" : "cpu");
+    ts_json_text(json, "device", w->p->m.device == TS_CUDA ? "cuda" : "cpu");
     ts_json_number(json, "temperature", w->sampling.temperature);
     ts_json_int(json, "top_k", w->sampling.top_k);
     ts_json_number(json, "top_p", w->sampling.top_p);
@@ -335,13 +330,13 @@ static int run(ts_generate_work *w, ts_json *json)
 int ts_generate(const ts_generate_plan *p)
 {
     ts_json         *json = NULL;
-    ts_generate_work w = { .p = p, .out = p->json && !strcmp(p->json, "-") ? NULL : stdout };
+    ts_generate_work w = { .p = p, .out = p->m.json && !strcmp(p->m.json, "-") ? NULL : stdout };
     int              status = TS_EXIT_BROKEN;
-    if (prepare(&w) && ts_json_open(p->json, &json)) {
+    if (prepare(&w) && ts_json_open(p->m.json, &json)) {
         status = p->n_beam  ? ts_generate_beams(&w, json)
                  : p->draft ? ts_generate_drafts(&w, json)
                             : run(&w, json);
-        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+        if (!ts_json_close(p->m.json, json)) status = TS_EXIT_BROKEN;
     }
     for (int64_t i = 0; i < w.n_story; i++) {
         free(w.story[i].token);

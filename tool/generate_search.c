@@ -29,7 +29,7 @@ typedef struct prompts {
 static ts_beam_dims beam_dims(const ts_generate_work *w, int64_t capacity)
 {
     int32_t      stop[TS_MODEL_STOPS];
-    ts_beam_dims d = { w->n_story, (int64_t)w->p->n_beam, (int64_t)w->p->n_new, w->p->alpha, -1 };
+    ts_beam_dims d = { w->n_story, w->p->n_beam, w->p->n_new, w->p->alpha, -1 };
     if (ts_generate_stops(w, stop)) d.eos = stop[0]; /* beam search supports one */
     for (int64_t i = 0; i < w->n_story; i++) {       /* all stories have the same number of steps */
         const int64_t room = capacity - w->story[i].n_prompt;
@@ -159,7 +159,7 @@ static void beam_summary(const ts_generate_work *w, const ts_beams_stats *s, con
                 "\nbeam      %lld passes in %.3f s; %lld tokens run, %lld if recomputed without a "
                 "cache\n",
                 (long long)s->n_pass, f->seconds, (long long)s->n_row, (long long)s->n_string_row);
-        if (w->p->paged)
+        if (w->p->kv.paged)
             fprintf(w->out,
                     "pages     at most %lld in use, %lld if each beam had its own; %lld forks "
                     "copied %lld and shared %lld\n",
@@ -225,7 +225,7 @@ static bool verify_beams(const ts_generate_work *w, ts_beam_dims d, const prompt
 
 int ts_generate_beams(ts_generate_work *w, ts_json *json)
 {
-    const ts_engine_options o = ts_generate_options(w, w->n_story * (int64_t)w->p->n_beam);
+    const ts_engine_options o = ts_generate_options(w, w->n_story * w->p->n_beam);
     const ts_beam_dims      d = beam_dims(w, o.capacity);
     char                    why[TS_MODEL_WHY];
     ts_beams               *b = NULL;
@@ -268,14 +268,14 @@ typedef struct drafts {
 
 static bool open_drafts(const ts_generate_work *w, const ts_engine_options *o, drafts *d)
 {
-    const int64_t     width = (int64_t)w->p->tree_width;
+    const int64_t     width = w->p->tree[0];
     char              why[TS_MODEL_WHY];
     ts_engine_options theirs = *o;
     d->lookup.width = width;
     d->by = ts_lookup_drafter(&d->lookup);
     if (!strcmp(w->p->draft, "lookup")) return true;
     if (!ts_decoder_load(w->p->draft, TS_F32, &d->m, why)) return ts_complain(w->p->draft, why);
-    if (w->p->device == TS_CUDA && !ts_decoder_to_cuda(d->m, why))
+    if (w->p->m.device == TS_CUDA && !ts_decoder_to_cuda(d->m, why))
         return ts_complain("--device", why);
     const ts_decoder_dims *small = ts_decoder_dims_of(d->m), *large = ts_decoder_dims_of(w->m);
     if (small->n_vocab != large->n_vocab) {
@@ -330,11 +330,11 @@ static void draft_summary(const ts_generate_work *w, const ts_speculator_stats *
     if (w->out)
         fprintf(
             w->out,
-            "\ndraft     %s, %llux%llu: %lld tokens in %lld passes, %.2f per pass; %lld of %lld "
+            "\ndraft     %s, %lldx%lld: %lld tokens in %lld passes, %.2f per pass; %lld of %lld "
             "nodes accepted\ndecode    %.1f tokens/s; %.0f %% of the time spent on drafts\n",
-            w->p->draft, (unsigned long long)w->p->tree_width, (unsigned long long)w->p->tree_depth,
-            (long long)s->n_token, (long long)s->n_pass, a_pass, (long long)s->n_accepted,
-            (long long)s->n_drafted, decode, 100 * share);
+            w->p->draft, (long long)w->p->tree[0], (long long)w->p->tree[1], (long long)s->n_token,
+            (long long)s->n_pass, a_pass, (long long)s->n_accepted, (long long)s->n_drafted, decode,
+            100 * share);
     ts_json_int(json, "passes", s->n_pass);
     ts_json_int(json, "tokens_made", s->n_token);
     ts_json_number(json, "tokens_per_pass", a_pass);
@@ -394,20 +394,20 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
 
 int ts_generate_drafts(ts_generate_work *w, ts_json *json)
 {
-    const int64_t           n_deep = (int64_t)w->p->tree_depth;
+    const int64_t           n_deep = w->p->tree[1];
     const ts_engine_options o = ts_generate_options(w, 1);
     char                    why[TS_MODEL_WHY];
     ts_speculator          *s = NULL;
     drafts                  d = { 0 };
     int                     status = TS_EXIT_BROKEN;
     bool                    ok = open_drafts(w, &o, &d);
-    if (ok && !ts_speculator_create(w->m, &o, (int64_t)w->p->tree_width * n_deep, n_deep, &s, why))
+    if (ok && !ts_speculator_create(w->m, &o, w->p->tree[0] * n_deep, n_deep, &s, why))
         ok = ts_complain("--draft", why);
     for (int64_t i = 0; ok && i < w->n_story; i++) {
         const ts_story *y = &w->story[i];
         ts_event        end = { .request = i, .token = -1 };
         if (!ts_speculator_begin(s, y->token, y->n_prompt, 0, 0, why)) {
-            ok = ts_complain(w->p->model, why);
+            ok = ts_complain(w->p->m.model, why);
             break;
         }
         if (w->out && w->n_story == 1) ts_show_text(w->out, y->text, y->n_text);

@@ -15,18 +15,15 @@ bool ts_replay_key(ts_run *c, const ts_records *r, const char *log)
     for (size_t i = 0; i < r->n; i++) {
         int64_t draw = 1; /* default of old logs */
         ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
-        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW) {
-            fprintf(stderr,
-                    "touchstone judge: %s: got cases drawn by rule %d, expected rule %d; replay "
-                    "with the version that judged\n",
-                    log, (int)draw, TS_DRAW);
-            return false;
-        }
+        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW)
+            return ts_fail("%s: got cases drawn by rule %d, expected rule %d; replay with the "
+                           "version that judged",
+                           log, (int)draw, TS_DRAW);
         if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
         if (strcmp(r->at[i].type, "run")) continue;
         const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
         depth = ts_jr_text(r->at[i].root, "depth", NULL);
-        if (timed && !ts_jr_bool(timed)) c->untimed = "";
+        if (timed && !ts_jr_bool(timed)) c->untimed = true;
     }
     for (int i = 0; key && i < TS_KEY_BYTES; i++)
         if (sscanf(key + 2 * i, "%2hhx", &c->key[i]) != 1) key = NULL;
@@ -34,9 +31,7 @@ bool ts_replay_key(ts_run *c, const ts_records *r, const char *log)
         if (!strcmp(depth, ts_depth_name((ts_depth)i))) c->depth = (ts_depth)i;
     c->key_given = key != NULL;
     if (!key)
-        fprintf(stderr,
-                "touchstone judge: %s: no key revealed, because the run did not finish; finish it "
-                "with --resume\n",
+        ts_fail("%s: no key revealed, because the run did not finish; finish it with --resume",
                 log);
     return key != NULL;
 }
@@ -51,9 +46,7 @@ bool ts_replay_knows(ts_run *c, const ts_records *r, const char *log)
 {
     for (int i = 0; i < c->n; i++)
         if (verdict_on(c, r, c->entrant[i])) return true;
-    fprintf(stderr,
-            "touchstone judge: %s: has no verdict on these entrants; name what was judged\n", log);
-    return false;
+    return ts_fail("%s: has no verdict on these entrants; name what was judged", log);
 }
 
 int ts_replay_compare(ts_run *c, const ts_records *r)

@@ -184,41 +184,38 @@ static const struct {
 
 int ts_tool_list(int argc, char **argv)
 {
-    const char     *json = NULL, *seed = NULL, *kind = NULL, *challenge = NULL;
+    const char     *json = NULL, *kind = NULL, *near = NULL;
+    listing         l = { 0 };
+    ts_json        *root;
+    int             status;
     const ts_option options[] = {
-        { "--challenge", "NAME", "list only the cases of this challenge or task", &challenge },
-        { "--json", "FILE|-", "write the list as JSON", &json },
-        { "--seed", "N", "seed shown in case names (default 0x5eed)", &seed },
+        { "--challenge", "NAME", NULL, "list only the cases of this challenge or task",
+          .text = &l.challenge },
+        { "--json", "FILE|-", NULL, "write the list as JSON", .text = &json },
+        { "--seed", "N", "0x5eed", "seed shown in case names", .seed = &l.seed },
         { 0 },
     };
-    listing  l = { .out = stdout, .seed = 0x5eed };
-    ts_json *root;
-    int      status;
     if (!ts_options(
             argc, argv,
             "list challenges|tasks|functions|arguments|cases|impls|mutants|devices|models|gpus "
             "[OPTION...]",
-            options, &kind, &status))
+            options, &kind, 1, &status) ||
+        !ts_task_known("--challenge", l.challenge, false))
         return status;
-    if (seed && !ts_parse_u64("--seed", seed, &l.seed)) return TS_EXIT_USAGE;
-    if (!ts_task_known("list", "--challenge", challenge, false)) return TS_EXIT_USAGE;
-    if (challenge && kind && strcmp(kind, "cases")) {
-        fprintf(stderr, "touchstone list: --challenge: got %s, expected cases\n", kind);
-        return TS_EXIT_USAGE;
-    }
-    l.challenge = challenge;
+    if (l.challenge && kind && strcmp(kind, "cases"))
+        return ts_fail("--challenge: got %s, expected cases", kind), status;
     for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++) {
+        ts_nearer(kind, kinds[i].kind, &near);
         if (strcmp(kind, kinds[i].kind)) continue;
         if (!ts_json_open(json, &root)) return TS_EXIT_USAGE;
-        if (json && !strcmp(json, "-")) l.out = NULL;
+        l.out = ts_json_beside(json, NULL);
         l.rows = ts_json_array(root, kind);
         kinds[i].list(&l);
         return ts_json_close(json, root) ? TS_EXIT_PASSED : TS_EXIT_BROKEN;
     }
-    fprintf(stderr,
-            "touchstone list: got %s%s%s, expected challenges, tasks, functions, arguments, cases, "
-            "impls, "
-            "mutants, devices, models or gpus\n",
-            kind ? "'" : "", kind ? kind : "nothing", kind ? "'" : "");
-    return TS_EXIT_USAGE;
+    const char *quote = kind ? "'" : "";
+    ts_fail("got %s%s%s, expected challenges, tasks, functions, arguments, cases, impls, mutants, "
+            "devices, models or gpus%s%s",
+            quote, kind ? kind : "nothing", quote, near ? "; did you mean " : "", near ? near : "");
+    return status;
 }

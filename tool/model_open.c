@@ -10,7 +10,7 @@
 #include "model_open.h"
 
 /* In the model or next to it, unless named. */
-static bool open_tokenizer(const ts_model_source *s, const ts_decoder *m, ts_tokenizer **t)
+static bool open_tokenizer(const ts_model_plan *s, const ts_decoder *m, ts_tokenizer **t)
 {
     char        path[4096], why[TS_MODEL_WHY];
     struct stat is;
@@ -27,7 +27,7 @@ static bool open_tokenizer(const ts_model_source *s, const ts_decoder *m, ts_tok
         from, "more tokens than the model's vocabulary; expected the model's own tokenizer");
 }
 
-bool ts_model_open(const ts_model_source *s, ts_decoder **m, ts_tokenizer **t)
+bool ts_model_open(const ts_model_plan *s, ts_decoder **m, ts_tokenizer **t, ts_generation *g)
 {
     char        why[TS_MODEL_WHY];
     const char *absent = s->device == TS_CUDA ? ts_cuda_unavailable_reason() : NULL;
@@ -35,7 +35,9 @@ bool ts_model_open(const ts_model_source *s, ts_decoder **m, ts_tokenizer **t)
     if (!ts_decoder_load(s->model, s->dtype, m, why)) return ts_complain(s->model, why);
     ts_decoder_exact(*m, s->exact);
     if (s->device == TS_CUDA && !ts_decoder_to_cuda(*m, why)) return ts_complain("--device", why);
-    return open_tokenizer(s, *m, t);
+    if (!open_tokenizer(s, *m, t)) return false;
+    return !g || ts_generation_load(s->model, ts_decoder_dims_of(*m)->n_vocab, g, why) ||
+           ts_complain(s->model, why);
 }
 
 char *ts_read_text(const char *path, size_t *n_bytes)
@@ -71,13 +73,12 @@ int ts_model_stops(const ts_decoder *m, const ts_tokenizer *t, const ts_generati
     return n_stop;
 }
 
-ts_sampling ts_model_sampling(const ts_generation *g, double temperature, uint64_t top_k,
-                              double top_p)
+ts_sampling ts_model_sampling(const ts_generation *g, const ts_model_plan *p)
 {
     ts_sampling s = g->sampling;
-    if (temperature >= 0) s.temperature = temperature;
-    if (top_k != TS_UNSET) s.top_k = (int64_t)top_k;
-    if (top_p >= 0) s.top_p = top_p;
+    if (p->temperature >= 0) s.temperature = p->temperature;
+    if (p->top_k >= 0) s.top_k = p->top_k;
+    if (p->top_p >= 0) s.top_p = p->top_p;
     return s;
 }
 

@@ -6,23 +6,16 @@
 #include "decoder.h"
 #include "model_options.h"
 
-typedef struct ts_model_source {
-    const char *model, *tokenizer; /* tokenizer may be NULL: in the model or next to it */
-    ts_dtype    dtype;
-    ts_device   device;
-    const char *exact; /* not NULL: weights are multiplied as floats */
-} ts_model_source;
-
-/* False and one line on standard error on failure; the caller frees what is there in any case. */
-bool ts_model_open(const ts_model_source *from, ts_decoder **m, ts_tokenizer **t);
+/* The model, its tokenizer, and, unless NULL, what its authors want. False and one line on standard
+ * error on failure; the caller frees what is there in any case. */
+bool ts_model_open(const ts_model_plan *p, ts_decoder **m, ts_tokenizer **t, ts_generation *g);
 
 /* Tokens that end a text: those of generation_config.json, or else of the model and the tokenizer.
  * Returns their number. */
 int ts_model_stops(const ts_decoder *m, const ts_tokenizer *t, const ts_generation *g,
                    int32_t stop[TS_MODEL_STOPS]);
 /* What is unset comes from the model. */
-ts_sampling ts_model_sampling(const ts_generation *g, double temperature, uint64_t top_k,
-                              double top_p);
+ts_sampling ts_model_sampling(const ts_generation *g, const ts_model_plan *p);
 
 extern const char *const ts_finish_names[]; /* by ts_finish */
 /* Writes the key `text`, and `bytes` if it is no UTF-8. */

@@ -1,61 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_options.c - options of the commands that run a model. */
+#include "model_options.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "model_options.h"
+const ts_choice ts_arithmetic[] = { { "f32", TS_F32 }, { "f64", TS_F64 }, { 0 } };
+const ts_choice ts_stores[] = { { "f32", TS_F32 }, { "bf16", TS_BF16 }, { "f16", TS_F16 },
+                                { "int8", TS_U8 }, { "int4", TS_U4 },   { 0 } };
 
-bool ts_complain(const char *what, const char *why)
+const ts_option *ts_model_options(ts_model_plan *m)
 {
-    size_t n = 0; /* ts_say writes ? for each byte that is not printable ASCII */
-    while (what[n] && (why[n] == what[n] || why[n] == '?')) n++;
-    const bool named = !what[n] && (why[n] == ':' || why[n] == '/');
-    fprintf(stderr, "touchstone %s: %s%s%s\n", ts_command(), what, named ? "" : ": ",
-            named ? why + n : why);
-    return false;
+    const ts_option all[] = {
+        { "--model", "FILE", NULL,
+          "the same as MODEL: folder from Hugging Face or train, GGUF or llama2.c file",
+          .text = &m->model },
+        { "--tokenizer", "FILE", NULL,
+          "tokenizer.json, GGUF or llama2.c vocabulary (default: the model's)",
+          .text = &m->tokenizer },
+        { "--chunk", "N", "64", "tokens of a prompt or text per forward pass", .count = &m->chunk,
+          .range = { 1, TS_MOST_TOKENS } },
+        { "--threads", "N", NULL, "threads on the CPU (default: all cores)", .count = &m->n_threads,
+          .range = { 1, TS_MOST_THREADS } },
+        { "--device", "D", "cpu", "device", .to = &m->device, .choices = ts_devices },
+        { "--dtype", "D", "f32", "arithmetic", .to = &m->dtype, .choices = ts_arithmetic },
+        { "--exact", NULL, NULL, "multiply encoded weights as floats, without rounding activations",
+          .flag = &m->exact },
+        { 0 },
+    };
+    static ts_option kept[sizeof all / sizeof *all];
+    return memcpy(kept, all, sizeof all);
 }
 
-bool ts_parse_real(const char *option, const char *text, double lo, double hi, double *value)
+const ts_option *ts_sampling_options(ts_model_plan *m)
 {
-    char *end;
-    if (!text) return true;
-    *value = strtod(text, &end);
-    if (*text && !*end && *value >= lo && *value <= hi) return true;
-    fprintf(stderr, "touchstone %s: %s: got '%s', expected %g to %g\n", ts_command(), option, text,
-            lo, hi);
-    return false;
+    const ts_option all[] = {
+        { "--temperature", "T", NULL,
+          "sampling temperature; 0 takes the most probable token (default: the model's, or 0)",
+          .real = &m->temperature, .range = { 0, 1000 } },
+        { "--top-k", "K", NULL,
+          "sample from the K most probable tokens; 0: all (default: the model's, or 0)",
+          .count = &m->top_k, .range = { 0, TS_MOST_TOKENS } },
+        { "--top-p", "P", NULL,
+          "sample from the smallest set with probability P (default: the model's, or 1)",
+          .real = &m->top_p, .range = { 1e-6, 1 } },
+        { "--stop", "TEXT...", NULL, "end before this text; may be given 8 times",
+          .texts = m->stop },
+        { "--seed", "N", "0x5eed", "seed of the draws", .seed = &m->seed },
+        { 0 },
+    };
+    static ts_option kept[sizeof all / sizeof *all];
+    return memcpy(kept, all, sizeof all);
 }
 
-bool ts_parse_count(const char *option, const char *text, uint64_t lo, uint64_t hi, uint64_t *value)
+bool ts_parse_kv(const char *text, void *layout)
 {
-    if (!text) return true;
-    if (!ts_parse_u64(option, text, value)) return false;
-    if (*value >= lo && *value <= hi) return true;
-    fprintf(stderr, "touchstone %s: %s: got '%s', expected %u to %u\n", ts_command(), option, text,
-            (unsigned)lo, (unsigned)hi);
-    return false;
+    static const char *const names[] = { "contiguous", "paged" };
+    ts_kv_layout            *l = layout;
+    const size_t             n = strcspn(text, ",");
+    for (int i = 0; i < 2; i++) {
+        if (n != strlen(names[i]) || strncmp(text, names[i], n)) continue;
+        l->paged = i;
+        if (!text[n]) return true;
+        text += n + 1;
+        break;
+    }
+    const ts_choice *c = l->stores;
+    while (c->name && strcmp(c->name, text)) c++;
+    if (c->name) l->store = c->value;
+    return c->name;
 }
 
-bool ts_parse_dtype(const char *text, ts_dtype *dtype)
-{
-    *dtype = text && !strcmp(text, "f64") ? TS_F64 : TS_F32;
-    if (!text || *dtype == TS_F64 || !strcmp(text, "f32")) return true;
-    fprintf(stderr, "touchstone %s: --dtype: got '%s', expected f32 or f64\n", ts_command(), text);
-    return false;
-}
-
-bool ts_parse_device(const char *text, ts_dtype dtype, ts_device *device)
-{
-    *device = text && !strcmp(text, "cuda") ? TS_CUDA : TS_CPU;
-    if (*device == TS_CUDA && dtype != TS_F32)
-        return ts_complain("--device", "got cuda with --dtype f64, expected f32");
-    if (!text || *device == TS_CUDA || !strcmp(text, "cpu")) return true;
-    fprintf(stderr, "touchstone %s: --device: got '%s', expected cpu or cuda\n", ts_command(),
-            text);
-    return false;
-}
-
-bool ts_find_model(const char **model)
+static bool find_model(const char **model)
 {
     static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
     static char              path[4096];
@@ -66,4 +82,25 @@ bool ts_find_model(const char **model)
            ts_complain(
                "--model",
                "missing, and no bundled model found; name a folder, a GGUF or a llama2.c file");
+}
+
+bool ts_model_parse(int argc, char **argv, const char *usage, const ts_option *options,
+                    ts_model_plan *m, int *status)
+{
+    const char *operand = NULL;
+    m->top_k = -1;
+    m->temperature = m->top_p = -1;
+    if (!ts_options(argc, argv, usage, options, &operand, 1, status)) return false;
+    if (operand && m->model) return ts_complain("--model", "a model was named already");
+    if (operand) m->model = operand;
+    m->named = m->model;
+    if (m->device == TS_CUDA && m->dtype != TS_F32)
+        return ts_complain("--device", "got cuda with --dtype f64, expected f32");
+    return find_model(&m->model);
+}
+
+int ts_model_absent(const char *what)
+{
+    ts_complain(what, "models are not available, built without jansson, CBLAS or PCRE2");
+    return TS_EXIT_BROKEN;
 }

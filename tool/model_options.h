@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_options.h - options of the commands that run a model: generate, evaluate, chat. */
+/* model_options.h - options of the commands that run a model: generate, chat, serve, evaluate. */
 #ifndef TS_TOOL_MODEL_OPTIONS_H
 #define TS_TOOL_MODEL_OPTIONS_H
 
@@ -10,20 +10,46 @@
 #define TS_HAVE_MODEL 0
 #endif
 
-#define TS_UNSET UINT64_MAX /* a count that was not given */
+enum { TS_MOST_TOKENS = 1 << 24, TS_MOST_THREADS = 1024 };
 
-/* Prints one line on standard error, with the command; returns false. A `why` that begins with
- * `what` does not repeat it: a reader names the file that it cannot open, or a file in a folder. */
-bool ts_complain(const char *what, const char *why);
+typedef struct ts_model_plan {
+    bool        named; /* model, on the command line */
+    const char *model, *tokenizer, *json;
+    int64_t     chunk, n_threads; /* n_threads 0: the default */
+    ts_dtype    dtype;
+    ts_device   device;
+    bool        exact;
+    int64_t     top_k;              /* below 0: the model's */
+    double      temperature, top_p; /* below 0: the model's */
+    uint64_t    seed;
+    const char *stop[TS_OPTION_MANY];
+} ts_model_plan;
 
-/* These leave *value as it is where `text` is NULL. */
-bool ts_parse_real(const char *option, const char *text, double lo, double hi, double *value);
-bool ts_parse_count(const char *option, const char *text, uint64_t lo, uint64_t hi,
-                    uint64_t *value);
-/* NULL: f32, cpu. */
-bool ts_parse_dtype(const char *text, ts_dtype *dtype);
-bool ts_parse_device(const char *text, ts_dtype dtype, ts_device *device);
-/* If none is named: $TOUCHSTONE_MODEL, or the bundled one. */
-bool ts_find_model(const char **model);
+extern const ts_choice ts_arithmetic[]; /* f32, f64 */
+extern const ts_choice ts_stores[];     /* of the KV cache: f32, bf16, f16, int8, int4 */
+
+/* Of --kv. */
+typedef struct ts_kv_layout {
+    const ts_choice *stores; /* those that are accepted */
+    int              store;  /* a ts_dtype */
+    bool             paged;
+} ts_kv_layout;
+
+/* "paged,int8", or either part alone, into a ts_kv_layout. */
+bool ts_parse_kv(const char *text, void *layout);
+#define TS_KV_EXPECTED                                                                             \
+    "LAYOUT,DTYPE such as paged,int8: contiguous or paged, then f32, bf16, f16, int8 or int4"
+
+/* The rows that all commands have, and those of generate and chat on how tokens are drawn. A
+ * command parses its table once. */
+const ts_option *ts_model_options(ts_model_plan *m);
+const ts_option *ts_sampling_options(ts_model_plan *m);
+
+/* ts_options with the operand MODEL; without one, $TOUCHSTONE_MODEL or the bundled one is run. */
+bool ts_model_parse(int argc, char **argv, const char *usage, const ts_option *options,
+                    ts_model_plan *m, int *status);
+
+/* Of a program that was built without what models need: one line, and the exit status. */
+int ts_model_absent(const char *what);
 
 #endif

@@ -17,8 +17,7 @@
 
 static bool failed(const char *what, const char *path)
 {
-    fprintf(stderr, "touchstone new: %s: %s: %s\n", path, what, strerror(errno));
-    return false;
+    return ts_fail("%s: %s: %s", path, what, strerror(errno));
 }
 
 /* Copies a file; every @ID@ in it becomes the challenge. */
@@ -149,10 +148,9 @@ static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char
     const bool judged = t->devices >> l->device & 1;
     snprintf(path, sizeof path, "%s/%s/PROMPT.md", templates, t->name);
     if (judged && !access(path, R_OK)) return true;
-    fprintf(stderr, "touchstone new: %s: left out of %s, because %s\n", t->name, l->name,
-            judged ? "contest/challenge/ has no templates of it"
-                   : "entrants of this challenge are judged on the CPU only");
-    return false;
+    return ts_fail("%s: left out of %s, because %s", t->name, l->name,
+                   judged ? "contest/challenge/ has no templates of it"
+                          : "entrants of this challenge are judged on the CPU only");
 }
 
 /* `challenge` NULL: every challenge that is offered. */
@@ -213,35 +211,33 @@ static int prompt_all(const char *folder, const char *challenge, const ts_prompt
 
 int ts_tool_new(int argc, char **argv)
 {
-    const char               *folder = NULL, *challenge = NULL, *language = "c", *prompt = NULL;
-    int                       status;
-    const ts_prompt_language *l = ts_prompt_languages;
-    const ts_option           options[] = {
-                  { "--challenge", "ID", "one challenge, in DIR itself (default: all, in subfolders)",
-                    &challenge },
-                  { "--language", "NAME", "c, c++, cuda, python or triton (default c)", &language },
-                  { "--prompt", NULL,
-                    "write only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
-                    &prompt },
-                  { 0 },
+    const char     *folder = NULL, *challenge = NULL;
+    bool            prompt = false;
+    int             status, language = 0;
+    ts_choice       languages[8] = { { 0 } };
+    const ts_option options[] = {
+        { "--challenge", "ID", NULL, "one challenge, in DIR itself (default: all, in subfolders)",
+          .text = &challenge },
+        { "--language", "NAME", "c", "language", .to = &language, .choices = languages },
+        { "--prompt", NULL, NULL,
+          "write only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
+          .flag = &prompt },
+        { 0 },
     };
+    for (int i = 0; ts_prompt_languages[i].name; i++)
+        languages[i] = (ts_choice) { ts_prompt_languages[i].name, i };
     if (!ts_options(
             argc, argv,
             "new DIR [--challenge ID] [--language c|c++|cuda|python|triton]\n"
             "       touchstone new --prompt --challenge ID [--language NAME]\n\n"
             "Writes a new entrant's folder; without --challenge, one folder per challenge in "
             "DIR.",
-            options, &folder, &status))
+            options, &folder, 1, &status))
         return status;
-    while (l->name && strcmp(language, l->name)) l++;
     if ((!folder || !folder[0]) && !(prompt && challenge))
-        fprintf(stderr, "touchstone new: got no folder, expected DIR%s; try --help\n",
-                prompt ? ", or --challenge ID" : "");
-    else if (!l->name)
-        fprintf(stderr,
-                "touchstone new: --language: got '%s', expected c, c++, cuda, python or triton\n",
-                language);
-    else if (!challenge || ts_task_known("new", "--challenge", challenge, true))
-        return (prompt ? prompt_all : scaffold_all)(folder, challenge, l);
+        ts_fail("got no folder, expected DIR%s; try --help", prompt ? ", or --challenge ID" : "");
+    else if (!challenge || ts_task_known("--challenge", challenge, true))
+        return (prompt ? prompt_all : scaffold_all)(folder, challenge,
+                                                    &ts_prompt_languages[language]);
     return TS_EXIT_USAGE;
 }

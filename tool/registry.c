@@ -89,18 +89,21 @@ bool ts_task_matches(const ts_task *t, const char *filter)
     return !filter || (!strncmp(t->name, filter, n) && (t->name[n] == 0 || t->name[n] == '_'));
 }
 
-bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge)
+bool ts_task_known(const char *option, const char *filter, bool challenge)
 {
-    for (const ts_task *const *t = ts_tasks; *t; t++)
+    char        names[1024];
+    size_t      n = 0;
+    const char *near = NULL;
+    for (const ts_task *const *t = ts_tasks; *t; t++) {
         if (challenge && filter ? !(*t)->no_challenge && !strcmp((*t)->name, filter)
                                 : ts_task_matches(*t, filter))
             return true;
-    fprintf(stderr, "touchstone %s: %s: got '%s', expected one of", command, option, filter);
-    for (const ts_task *const *t = ts_tasks; *t; t++)
-        if (!challenge || !(*t)->no_challenge)
-            fprintf(stderr, "%s %s", t == ts_tasks ? "" : ",", (*t)->name);
-    fprintf(stderr, "\n");
-    return false;
+        if (challenge && (*t)->no_challenge) continue;
+        ts_nearer(filter, (*t)->name, &near);
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s %s", n ? "," : "", (*t)->name);
+    }
+    return ts_fail("%s: got '%s', expected one of%s%s%s", option, filter, names,
+                   near ? "; did you mean " : "", near ? near : "");
 }
 
 bool ts_case_seed(const char *filter, bool *given, uint64_t *seed)
@@ -112,11 +115,8 @@ bool ts_case_seed(const char *filter, bool *given, uint64_t *seed)
         const size_t n = strcspn(at + 1, "|");
         snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), at + 1);
         if (!ts_parse_u64("--case ...@", text, &value)) return false;
-        if (*given && value != *seed) {
-            fprintf(stderr, "touchstone %s: --case: got two seeds, expected one for all names\n",
-                    ts_command());
-            return false;
-        }
+        if (*given && value != *seed)
+            return ts_fail("--case: got two seeds, expected one for all names");
         *given = true;
         *seed = value;
     }
@@ -153,17 +153,10 @@ bool ts_case_find(const char **only)
         for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
             ts_case_string(ts_tasks[t], c, seed, name, sizeof name);
             if (strcspn(name, "@") != n || strncmp(name, *only, n)) continue;
-            if (!at) {
-                fprintf(stderr,
-                        "touchstone judge: --case: got %s without a seed, expected %s@0x...\n",
-                        *only, *only);
-                return false;
-            }
+            if (!at)
+                return ts_fail("--case: got %s without a seed, expected %s@0x...", *only, *only);
             if (*only + n == at && at[1] && !*end) return *only = name, true;
         }
-    fprintf(stderr,
-            "touchstone judge: --case: got '%s', expected NAME@SEED with a NAME of 'touchstone "
-            "list cases'\n",
-            *only);
-    return false;
+    return ts_fail("--case: got '%s', expected NAME@SEED with a NAME of 'touchstone list cases'",
+                   *only);
 }

@@ -32,7 +32,7 @@ bool ts_task_matches(const ts_task *t, const char *filter);
 
 /* Whether this holds for any task, or is the full name of a challenge; otherwise prints one line
  * with all names on standard error. */
-bool ts_task_known(const char *command, const char *option, const char *filter, bool challenge);
+bool ts_task_known(const char *option, const char *filter, bool challenge);
 
 /* The seed in a filter, as in a full case name, "...@0x5eed". False and one line on standard error
  * if it is not a number, or there are two. */

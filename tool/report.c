@@ -24,12 +24,12 @@ typedef struct logs {
 
 static int complain(const char *what, const char *why)
 {
-    fprintf(stderr, "touchstone report: %s: %s\n", what, why);
+    ts_fail("%s: %s", what, why);
     return TS_EXIT_BROKEN;
 }
 
 /* Writes a temporary file and renames it, so that no reader sees half a page. */
-static int write_page(const ts_records *r, const ts_board *b, const char *dir)
+int ts_page_to(const ts_records *r, const ts_board *b, const char *dir)
 {
     const size_t n = strlen(dir) + sizeof "/index.html.tmp";
     char        *path = malloc(n), *beside = malloc(n);
@@ -97,7 +97,7 @@ static int report(const ts_records *r, const logs *l, ts_board *b, const char *o
     b->program = program_invocation_name;
     if (!json || strcmp(json, "-")) ts_board_print(b, stdout);
     b->program = NULL; /* not on a page that is published */
-    int status = out ? write_page(r, b, out) : TS_EXIT_PASSED;
+    int status = out ? ts_page_to(r, b, out) : TS_EXIT_PASSED;
     if (out && !status && (!json || strcmp(json, "-"))) printf("\npage: %s/index.html\n", out);
     if (site && !status) status = write_site(r, b, site, json && !strcmp(json, "-"));
     return ts_json_close(json, j) ? status : TS_EXIT_BROKEN;
@@ -178,30 +178,26 @@ int ts_tool_report(int argc, char **argv)
 {
     enum { MOST = 4096 };
     static const char *given[MOST + 1];
-    const char        *out = NULL, *site = NULL, *json = NULL, *seed = NULL;
+    const char        *out = NULL, *site = NULL, *json = NULL;
+    uint64_t           seed;
     char               why[TS_WHY];
     int                status;
     ts_records         r;
     ts_board           b = { 0 };
     const ts_option    options[] = {
-           { "--out", "DIR", "write the page to DIR/index.html", &out },
-           { "--site", "DIR", "write a folder of pages: the board, one per entrant and per challenge",
-             &site },
-           { "--json", "FILE|-", "write the scoreboard as JSON", &json },
-           { "--seed", "N", "accepted for uniformity; a report draws nothing", &seed },
+           { "--out", "DIR", NULL, "write the page to DIR/index.html", .text = &out },
+           { "--site", "DIR", NULL,
+             "write a folder of pages: the board, one per entrant and per challenge", .text = &site },
+           { "--json", "FILE|-", NULL, "write the scoreboard as JSON", .text = &json },
+           { "--seed", "N", NULL, "accepted for uniformity; a report draws nothing", .seed = &seed },
            { 0 },
     };
     const char *usage =
         "report LOG... [--out DIR] [--site DIR]\n\nLOG is a log of `touchstone "
         "judge`, or a folder of files called *.log, at any depth.\nSeveral logs make one board; "
         "times are compared only if they were measured on like machines.";
-    if (!ts_options_many(argc, argv, usage, options, given, MOST, &status)) return status;
-    uint64_t ignored;
-    if (seed && !ts_parse_u64("--seed", seed, &ignored)) return TS_EXIT_USAGE;
-    if (!given[0]) {
-        fprintf(stderr, "touchstone report: got no log, expected LOG; try --help\n");
-        return TS_EXIT_USAGE;
-    }
+    if (!ts_options(argc, argv, usage, options, given, MOST, &status)) return status;
+    if (!given[0]) return ts_fail("got no log, expected LOG; try --help"), status;
     logs l = { .merge = ts_merge_begin() };
     bool ok = l.merge;
     for (int i = 0; given[i] && ok; i++) ok = add(&l, given[i]);

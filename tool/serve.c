@@ -1,140 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.c - `touchstone serve [MODEL]`: parses its options. serve_run.c runs the server, if the
- * program has the libraries that models and HTTP need. */
-#include <string.h>
-
+/* serve.c - `touchstone serve [MODEL]`: its options. serve_run.c runs the server, if the program
+ * has the libraries that models and HTTP need. */
 #include "serve_plan.h"
+
+#include <string.h>
 
 #ifndef TS_HAVE_SERVE
 #define TS_HAVE_SERVE 0
 #endif
 
-enum { MOST = 1 << 24, MOST_AT_ONCE = 4096 };
+enum { MOST_AT_ONCE = 4096, MOST_S = 1000000 };
 
-static bool parse_store(const char *text, ts_dtype dtype, ts_dtype *store)
+/* Limits: of the cache, of what waits, and of times. */
+static const ts_option *limits(ts_serve_plan *p)
 {
-    static const struct {
-        const char *name;
-        ts_dtype    dtype;
-    } known[] = { { "f32", TS_F32 },
-                  { "bf16", TS_BF16 },
-                  { "f16", TS_F16 },
-                  { "int8", TS_U8 },
-                  { "int4", TS_U4 } };
-    *store = dtype;
-    if (!text) return true;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(text, known[i].name)) {
-            *store = known[i].dtype;
-            return true;
-        }
-    fprintf(stderr, "touchstone serve: --kv: got '%s', expected f32, bf16, f16, int8 or int4\n",
-            text);
-    return false;
+    const ts_option all[] = {
+        { "--context", "N", NULL,
+          "maximum tokens per text, prompt included (default: the model's context, at most 4096)",
+          .count = &p->context, .range = { 2, TS_MOST_TOKENS } },
+        { "--slots", "N", "64", "texts that are generated at once", .count = &p->n_seq,
+          .range = { 1, MOST_AT_ONCE } },
+        { "--queue", "N", "256", "texts that may wait for a slot", .count = &p->n_wait,
+          .range = { 0, MOST_AT_ONCE } },
+        { "--cache", "N", NULL, "capacity of the KV cache, in tokens (default: 4 contexts)",
+          .count = &p->cache, .range = { 2, TS_MOST_TOKENS } },
+        { "--keep", "N", "32", "finished texts kept in the cache for reuse of their prefixes",
+          .count = &p->n_keep, .range = { 0, MOST_AT_ONCE } },
+        { "--tokens", "N", NULL,
+          "maximum number of new tokens per text (default: what the context allows)",
+          .count = &p->n_new, .range = { 1, TS_MOST_TOKENS } },
+        { "--body", "KIB", "1024", "largest request, in KiB", .count = &p->n_body,
+          .range = { 1, 1 << 20 } },
+        { "--timeout", "S", "600", "seconds for a request, from its arrival to its end",
+          .real = &p->request_s, .range = { 0.1, MOST_S } },
+        { "--receive", "S", "30", "seconds for a client to send a request", .real = &p->receive_s,
+          .range = { 0.1, MOST_S } },
+        { "--drain", "S", "30", "seconds for running requests after SIGINT or SIGTERM",
+          .real = &p->drain_s, .range = { 0, MOST_S } },
+        { 0 },
+    };
+    static ts_option kept[sizeof all / sizeof *all];
+    return memcpy(kept, all, sizeof all);
 }
 
 int ts_tool_serve(int argc, char **argv)
 {
-    ts_serve_plan p = { .host = "127.0.0.1",
-                        .port = 8080,
-                        .n_seq = 64,
-                        .n_wait = 256,
-                        .n_keep = 32,
-                        .chunk = 64,
-                        .n_body = 1024,
-                        .seed = TS_UNSET,
-                        .top_k = TS_UNSET,
-                        .temperature = -1,
-                        .top_p = -1,
-                        .request_s = 600,
-                        .receive_s = 30,
-                        .drain_s = 30 };
-    const char   *model = NULL, *port = NULL, *context = NULL, *slots = NULL, *queue = NULL;
-    const char   *keep = NULL, *cache = NULL, *chunk = NULL, *tokens = NULL, *body = NULL;
-    const char   *timeout = NULL, *receive = NULL, *drain = NULL, *threads = NULL, *kv = NULL;
-    const char   *temperature = NULL, *top_k = NULL, *top_p = NULL, *quiet = NULL;
-    const char   *device = NULL, *dtype = NULL, *seed = NULL;
-    int           status;
-
+    ts_serve_plan   p = { .store = -1 };
+    int             status;
     const ts_option options[] = {
-        { "--model", "FILE", "the same as MODEL: folder from Hugging Face, or GGUF file",
-          &p.model },
-        { "--host", "NAME", "name or address to listen on (default 127.0.0.1: this machine only)",
-          &p.host },
-        { "--port", "N", "port to listen on; 0: any free one (default 8080)", &port },
-        { "--name", "NAME", "name of the model in the API (default: its file's name)", &p.name },
-        { "--api-key-file", "FILE", "clients must send the first line of FILE as bearer token",
-          &p.key_file },
-        { "--tokenizer", "FILE", "tokenizer.json or GGUF vocabulary (default: the model's)",
-          &p.tokenizer },
-        { "--template", "FILE", "chat template in Jinja (default: the model's)", &p.template },
-        { "--context", "N",
-          "maximum tokens per text, prompt included (default: the model's context, at most 4096)",
-          &context },
-        { "--slots", "N", "texts that are generated at once (default 64)", &slots },
-        { "--queue", "N", "texts that may wait for a slot (default 256)", &queue },
-        { "--cache", "N", "capacity of the KV cache, in tokens (default: 4 contexts)", &cache },
-        { "--keep", "N",
-          "finished texts kept in the cache for reuse of their prefixes (default 32)", &keep },
-        { "--kv", "DTYPE", "KV cache: f32, bf16, f16, int8 or int4 (default: as --dtype)", &kv },
-        { "--chunk", "N", "prompt tokens per forward pass (default 64)", &chunk },
-        { "--tokens", "N",
-          "maximum number of new tokens per text (default: what the context allows)", &tokens },
-        { "--temperature", "T",
-          "temperature of requests that give none (default: the model's, or 1)", &temperature },
-        { "--top-k", "K", "top-k of requests that give none; 0: all (default: the model's, or 0)",
-          &top_k },
-        { "--top-p", "P", "top-p of requests that give none (default: the model's, or 1)", &top_p },
-        { "--body", "KIB", "largest request, in KiB (default 1024)", &body },
-        { "--timeout", "S", "seconds for a request, from its arrival to its end (default 600)",
-          &timeout },
-        { "--receive", "S", "seconds for a client to send a request (default 30)", &receive },
-        { "--drain", "S", "seconds for running requests after SIGINT or SIGTERM (default 30)",
-          &drain },
-        { "--threads", "N", "threads on the CPU (default: all cores)", &threads },
-        { "--device", "D", "cpu or cuda (default cpu)", &device },
-        { "--dtype", "D", "arithmetic: f32 or f64 (default f32)", &dtype },
-        { "--exact", NULL, "multiply encoded weights as floats, without rounding activations",
-          &p.exact },
-        { "--seed", "N", "seed of the draws of requests that give none (default: random)", &seed },
-        { "--quiet", NULL, "no line per request on standard error", &quiet },
-        { "--json", "FILE|-", "write the totals as JSON at the end", &p.json },
+        { "--host", "NAME", "127.0.0.1",
+          "name or address to listen on; the default is this machine only", .text = &p.host },
+        { "--port", "N", "8080", "port to listen on; 0: any free one", .count = &p.port,
+          .range = { 0, 65535 } },
+        { "--name", "NAME", NULL, "name of the model in the API (default: its file's name)",
+          .text = &p.name },
+        { "--api-key-file", "FILE", NULL,
+          "clients must send the first line of FILE as bearer token", .text = &p.key_file },
+        { "--template", "FILE", NULL, "chat template in Jinja (default: the model's)",
+          .text = &p.template },
+        { "--kv", "DTYPE", NULL, "KV cache (default: as --dtype)", .to = &p.store,
+          .choices = ts_stores },
+        { "", .more = limits(&p) },
+        { "--temperature", "T", NULL,
+          "temperature of requests that give none (default: the model's, or 1)",
+          .real = &p.m.temperature, .range = { 0, 2 } },
+        { "--top-k", "K", NULL,
+          "top-k of requests that give none; 0: all (default: the model's, or 0)",
+          .count = &p.m.top_k, .range = { 0, TS_MOST_TOKENS } },
+        { "--top-p", "P", NULL, "top-p of requests that give none (default: the model's, or 1)",
+          .real = &p.m.top_p, .range = { 1e-6, 1 } },
+        { "--seed", "N", NULL, "seed of the draws of requests that give none (default: random)",
+          .seed = &p.m.seed, .given = &p.seeded },
+        { "--quiet", NULL, NULL, "no line per request on standard error", .flag = &p.quiet },
+        { "", .more = ts_model_options(&p.m) },
+        { "--json", "FILE|-", NULL, "write the totals as JSON at the end", .text = &p.m.json },
         { 0 },
     };
-    if (!ts_options(argc, argv, "serve [MODEL] [OPTION...]", options, &model, &status))
+    if (!ts_model_parse(argc, argv, "serve [MODEL] [OPTION...]", options, &p.m, &status))
         return status;
-    if (model && p.model) ts_complain("--model", "a model was named already");
-    if (model && p.model) return TS_EXIT_USAGE;
-    if (model) p.model = model;
-    p.quiet = quiet;
-    if ((seed && !ts_parse_u64("--seed", seed, &p.seed)) || !ts_find_model(&p.model) ||
-        !ts_parse_count("--port", port, 0, 65535, &p.port) ||
-        !ts_parse_count("--context", context, 2, MOST, &p.context) ||
-        !ts_parse_count("--slots", slots, 1, MOST_AT_ONCE, &p.n_seq) ||
-        !ts_parse_count("--queue", queue, 0, MOST_AT_ONCE, &p.n_wait) ||
-        !ts_parse_count("--cache", cache, 2, MOST, &p.cache) ||
-        !ts_parse_count("--keep", keep, 0, MOST_AT_ONCE, &p.n_keep) ||
-        !ts_parse_count("--chunk", chunk, 1, MOST, &p.chunk) ||
-        !ts_parse_count("--tokens", tokens, 1, MOST, &p.n_new) ||
-        !ts_parse_count("--top-k", top_k, 0, MOST, &p.top_k) ||
-        !ts_parse_real("--temperature", temperature, 0, 2, &p.temperature) ||
-        !ts_parse_real("--top-p", top_p, 1e-6, 1, &p.top_p) ||
-        !ts_parse_count("--body", body, 1, 1 << 20, &p.n_body) ||
-        !ts_parse_real("--timeout", timeout, 0.1, 1e6, &p.request_s) ||
-        !ts_parse_real("--receive", receive, 0.1, 1e6, &p.receive_s) ||
-        !ts_parse_real("--drain", drain, 0, 1e6, &p.drain_s) ||
-        !ts_parse_count("--threads", threads, 1, 1024, &p.n_threads) ||
-        !ts_parse_dtype(dtype, &p.dtype) || !ts_parse_device(device, p.dtype, &p.device) ||
-        !parse_store(kv, p.dtype, &p.store))
-        return TS_EXIT_USAGE;
 #if TS_HAVE_SERVE
     return ts_serve_run(&p);
 #elif TS_HAVE_MODEL
-    ts_complain(p.model, "the server is not available, built without libmicrohttpd; install "
-                         "libmicrohttpd-dev and build again");
+    ts_complain(p.m.model, "the server is not available, built without libmicrohttpd; install "
+                           "libmicrohttpd-dev and build again");
     return TS_EXIT_BROKEN;
 #else
-    ts_complain(p.model, "models are not available, built without jansson, CBLAS or PCRE2");
-    return TS_EXIT_BROKEN;
+    return ts_model_absent(p.m.model);
 #endif
 }

@@ -6,17 +6,15 @@
 #include "model_options.h"
 
 typedef struct ts_serve_plan {
-    const char *model, *tokenizer, *template, *host, *name, *key_file, *json;
-    uint64_t port, context, n_seq, n_wait, n_keep, cache, chunk, n_new, n_threads; /* 0: default */
-    uint64_t n_body;                                                               /* KiB */
-    uint64_t seed;               /* TS_UNSET: drawn at the start */
-    uint64_t top_k;              /* TS_UNSET: the model's */
-    double   temperature, top_p; /* below 0: the model's */
-    double   request_s, receive_s, drain_s;
-    const char *exact; /* an option that was given, or NULL */
-    ts_dtype    dtype, store;
-    ts_device   device;
-    bool        quiet;
+    ts_model_plan m;
+    const char *template, *host, *name, *key_file;
+    int64_t port, n_seq, n_wait, n_keep;
+    int64_t context, cache, n_new; /* 0: default */
+    int64_t n_body;                /* KiB */
+    double  request_s, receive_s, drain_s;
+    int     store;  /* a ts_dtype; below 0: as the arithmetic */
+    bool    seeded; /* else the seed is drawn at the start */
+    bool    quiet;
 } ts_serve_plan;
 
 /* Loads, serves until a signal, and reports; returns an exit status. */

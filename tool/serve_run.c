@@ -30,7 +30,7 @@ static bool open_template(service *h)
     char        why[TS_MODEL_WHY];
     size_t      n;
     if (!file) {
-        ts_chat_load(h->p->model, &h->c, h->no_chat);
+        ts_chat_load(h->p->m.model, &h->c, h->no_chat);
         return true;
     }
     char      *source = ts_read_text(file, &n);
@@ -54,7 +54,7 @@ static bool read_key(service *h)
 static const char *name_of(service *h)
 {
     if (h->p->name) return h->p->name;
-    snprintf(h->name, sizeof h->name, "%s", h->p->model);
+    snprintf(h->name, sizeof h->name, "%s", h->p->m.model);
     size_t n = strlen(h->name);
     while (n > 1 && h->name[n - 1] == '/') h->name[--n] = 0;
     if (n > 5 && !strcmp(h->name + n - 5, ".gguf")) h->name[n - 5] = 0;
@@ -67,38 +67,31 @@ static bool settle_engine(service *h)
     const ts_serve_plan   *p = h->p;
     const ts_decoder_dims *d = ts_decoder_dims_of(h->m);
     const int64_t          usual = d->n_context < DEFAULT_CONTEXT ? d->n_context : DEFAULT_CONTEXT;
-    const int64_t          capacity = p->context ? (int64_t)p->context : usual;
-    const int64_t          cache = p->cache ? (int64_t)p->cache : 4 * capacity;
-    if (cache < capacity) {
-        fprintf(stderr,
-                "touchstone serve: --cache: got %lld tokens, expected at least %lld, the "
-                "context\n",
-                (long long)cache, (long long)capacity);
-        return false;
-    }
-    h->o.engine = (ts_engine_options) { .n_seq = (int64_t)p->n_seq,
+    const int64_t          capacity = p->context ? p->context : usual;
+    const int64_t          cache = p->cache ? p->cache : 4 * capacity;
+    if (cache < capacity)
+        return ts_fail("--cache: got %lld tokens, expected at least %lld, the context",
+                       (long long)cache, (long long)capacity);
+    h->o.engine = (ts_engine_options) { .n_seq = p->n_seq,
                                         .capacity = capacity,
                                         .page = PAGE,
                                         .n_page = d->n_layer * ((cache + PAGE - 1) / PAGE),
-                                        .chunk = (int64_t)p->chunk,
-                                        .store = p->store,
-                                        .n_threads = (int)p->n_threads,
+                                        .chunk = p->m.chunk,
+                                        .store = p->store < 0 ? p->m.dtype : (ts_dtype)p->store,
+                                        .n_threads = (int)p->m.n_threads,
                                         .share = true,
-                                        .n_keep = (int64_t)p->n_keep };
+                                        .n_keep = p->n_keep };
     return true;
 }
 
 static bool prepare(service *h)
 {
-    const ts_serve_plan  *p = h->p;
-    const ts_model_source from = { p->model, p->tokenizer, p->dtype, p->device, p->exact };
-    char                  why[TS_MODEL_WHY];
-    uint64_t              seed = p->seed;
-    if (!read_key(h) || !open_template(h) || !ts_model_open(&from, &h->m, &h->t)) return false;
-    if (!ts_generation_load(p->model, ts_decoder_dims_of(h->m)->n_vocab, &h->model, why))
-        return ts_complain(p->model, why);
+    const ts_serve_plan *p = h->p;
+    uint64_t             seed = p->m.seed;
+    if (!read_key(h) || !open_template(h) || !ts_model_open(&p->m, &h->m, &h->t, &h->model))
+        return false;
     if (!h->model.found) h->model.sampling.temperature = 1; /* the API's default */
-    if (seed == TS_UNSET && getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    if (!p->seeded && getrandom(&seed, sizeof seed, 0) != sizeof seed)
         return ts_complain("--seed", "no random number to be had; name one");
     h->o = (ts_serve_options) { .host = p->host,
                                 .port = (uint16_t)p->port,
@@ -108,10 +101,9 @@ static bool prepare(service *h)
                                 .t = h->t,
                                 .chat = h->c,
                                 .no_chat = h->no_chat,
-                                .sampling = ts_model_sampling(&h->model, p->temperature, p->top_k,
-                                                              p->top_p),
-                                .n_wait = (int64_t)p->n_wait,
-                                .n_new = (int64_t)p->n_new,
+                                .sampling = ts_model_sampling(&h->model, &p->m),
+                                .n_wait = p->n_wait,
+                                .n_new = p->n_new,
                                 .n_body = (size_t)p->n_body * 1024,
                                 .request_s = p->request_s,
                                 .receive_s = p->receive_s,
@@ -139,9 +131,9 @@ int ts_serve_run(const ts_serve_plan *p)
     ts_serve_totals n;
     char            why[TS_MODEL_WHY];
     int             status = TS_EXIT_BROKEN;
-    out = p->json && !strcmp(p->json, "-") ? stderr : stdout;
-    if (prepare(&h) && ts_json_open(p->json, &json)) {
-        if (!ts_serve(&h.o, say_ready, &n, why)) fprintf(stderr, "touchstone serve: %s\n", why);
+    out = p->m.json && !strcmp(p->m.json, "-") ? stderr : stdout;
+    if (prepare(&h) && ts_json_open(p->m.json, &json)) {
+        if (!ts_serve(&h.o, say_ready, &n, why)) ts_fail("%s", why);
         else {
             fprintf(out, "served %lld requests, %lld tokens; %lld failed, %lld cancelled\n",
                     (long long)n.n_request, (long long)n.n_token, (long long)n.n_failed,
@@ -153,10 +145,9 @@ int ts_serve_run(const ts_serve_plan *p)
             ts_json_int(json, "pages_lost", n.n_page_lost);
             status = n.n_page_lost ? TS_EXIT_FAILED : TS_EXIT_PASSED;
             if (n.n_page_lost)
-                fprintf(stderr, "touchstone serve: cache: %lld pages in use, expected 0\n",
-                        (long long)n.n_page_lost);
+                ts_fail("cache: %lld pages in use, expected 0", (long long)n.n_page_lost);
         }
-        if (!ts_json_close(p->json, json)) status = TS_EXIT_BROKEN;
+        if (!ts_json_close(p->m.json, json)) status = TS_EXIT_BROKEN;
     }
     free(h.key);
     ts_chat_free(&h.c);

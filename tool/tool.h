@@ -25,4 +25,10 @@ int ts_tool_plan(int argc, char **argv);
 struct ts_survey;
 int ts_selfcheck(const struct ts_survey *device, const char *json);
 
+/* Writes DIR/index.html: a temporary file that is renamed, so that no reader sees half a page.
+ * Returns an exit status. */
+struct ts_records;
+struct ts_board;
+int ts_page_to(const struct ts_records *r, const struct ts_board *b, const char *dir);
+
 #endif

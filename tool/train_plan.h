@@ -4,17 +4,18 @@
 #define TS_TOOL_TRAIN_PLAN_H
 
 #include "model_options.h"
-#include "tool.h"
-#include "touchstone/touchstone.h"
 
 typedef struct ts_train_plan {
-    const char *data, *out, *ternary, *resume, *export, *svg, *json;
-    uint64_t    n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
-    uint64_t    n_step, n_batch, n_accumulate, length, eval_every, patience, seed;
+    const char *data, *out, *svg, *json;
+    int64_t     n_layer, width, n_head, n_kv_head, head_dim, n_ffn, n_vocab;
+    int64_t     n_step, n_batch, n_accumulate, length, eval_every, patience;
+    uint64_t    seed;
     double      lr, weight_decay;
-    bool        paired; /* --group 256 */
+    bool        ternary, resume;
+    int         paired; /* --group 256 */
+    int         gguf;   /* also written */
     ts_device   device;
-    ts_dtype    dtype;
+    int         dtype; /* a ts_dtype */
 } ts_train_plan;
 
 /* Plots the curves of log.jsonl; on failure prints one line on standard error. */

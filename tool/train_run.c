@@ -42,8 +42,7 @@ static bool vocabulary(work *w)
     char path[4096], why[TS_MODEL_WHY];
     if (!path_in(w, "tokenizer.json", path)) return false;
     if (w->p->resume) return ts_tokenizer_load(path, &w->t, why) || ts_complain(path, why);
-    return (ts_corpus_vocabulary(w->c, (int64_t)w->p->n_vocab, &w->vocabulary, &w->n_vocabulary,
-                                 why) &&
+    return (ts_corpus_vocabulary(w->c, w->p->n_vocab, &w->vocabulary, &w->n_vocabulary, why) &&
             ts_tokenizer_parse(w->vocabulary, w->n_vocabulary, &w->t, why)) ||
            ts_complain("vocabulary", why);
 }
@@ -118,30 +117,30 @@ static bool prepare(work *w)
 {
     const ts_train_plan *p = w->p;
     char                 why[TS_MODEL_WHY];
-    if (p->n_batch % (uint64_t)w->team.size)
+    if (p->n_batch % w->team.size)
         return ts_complain("--batch", "not a multiple of the number of processes");
     if (!w->team.rank && !ts_folder_claim(&w->folder, p->out, p->resume, why))
         return ts_complain(p->out, why);
     if (!ts_corpus_load(p->data, p->seed, &w->c, why)) return ts_complain(p->data, why);
     if (!vocabulary(w)) return false;
-    if (!ts_corpus_encode(w->c, w->t, (int64_t)p->length, why)) return ts_complain(p->data, why);
+    if (!ts_corpus_encode(w->c, w->t, p->length, why)) return ts_complain(p->data, why);
     ts_net_options o = {
-        .dims = { .n_layer = (int64_t)p->n_layer,
-                  .width = (int64_t)p->width,
-                  .n_head = (int64_t)p->n_head,
-                  .n_kv_head = (int64_t)p->n_kv_head,
-                  .head_dim = (int64_t)p->head_dim,
-                  .n_ffn = (int64_t)p->n_ffn,
+        .dims = { .n_layer = p->n_layer,
+                  .width = p->width,
+                  .n_head = p->n_head,
+                  .n_kv_head = p->n_kv_head,
+                  .head_dim = p->head_dim,
+                  .n_ffn = p->n_ffn,
                   .n_vocab = ts_tokenizer_size(w->t),
-                  .n_context = (int64_t)p->length,
+                  .n_context = p->length,
                   .norm_eps = 1e-6,
                   .rope_theta = 10000 },
         .ternary = p->ternary,
         .paired = p->paired,
         .device = p->device,
-        .dtype = p->dtype,
-        .n_batch = (int64_t)p->n_batch / w->team.size,
-        .n_token = (int64_t)p->length,
+        .dtype = (ts_dtype)p->dtype,
+        .n_batch = p->n_batch / w->team.size,
+        .n_token = p->length,
     };
     ts_net_dims_set(&o.dims);
     return ts_net_create(&o, p->seed, &w->n, why) || ts_complain("model", why);
@@ -164,7 +163,7 @@ static bool export_gguf(const work *w, ts_json *json)
 {
     char        path[4096], why[TS_MODEL_WHY];
     struct stat is;
-    if (!w->p->export || w->team.rank) return true;
+    if (!w->p->gguf || w->team.rank) return true;
     if (!ts_folder_export_gguf(w->p->out, why)) return ts_complain("--export", why);
     if (!path_in(w, "model.gguf", path) || stat(path, &is)) return false;
     if (w->out) fprintf(w->out, "exported  %s, %lld bytes\n", path, (long long)is.st_size);
@@ -178,8 +177,7 @@ static bool picture(const work *w)
     if (!w->p->svg || w->team.rank) return true;
     snprintf(title, sizeof title, "%s, %lld weights, %llu sequences of %llu tokens per step",
              w->p->ternary ? "Ternary" : "Float", (long long)ts_net_count(w->n),
-             (unsigned long long)(w->p->n_batch * w->p->n_accumulate),
-             (unsigned long long)w->p->length);
+             (long long)(w->p->n_batch * w->p->n_accumulate), (long long)w->p->length);
     return path_in(w, "log.jsonl", path) && ts_train_svg(path, title, w->p->svg);
 }
 
@@ -187,16 +185,16 @@ static bool run(work *w, ts_json *json)
 {
     const ts_train_plan   *p = w->p;
     const ts_feed          f = ts_corpus_feed(w->c);
-    const int64_t          n_step = (int64_t)p->n_step;
+    const int64_t          n_step = p->n_step;
     const ts_train_options o = {
         .adamw = { p->lr, 0.9, 0.95, 1e-8, p->weight_decay, 1 },
         .last = 0.1,
         .n_step = n_step,
         .n_warm = n_step / 20 < 200 ? n_step / 20 : 200,
-        .n_accumulate = (int64_t)p->n_accumulate,
-        .eval_every = (int64_t)p->eval_every,
-        .patience = (int64_t)p->patience,
-        .save_every = (int64_t)p->eval_every,
+        .n_accumulate = p->n_accumulate,
+        .eval_every = p->eval_every,
+        .patience = p->patience,
+        .save_every = p->eval_every,
         .seed = p->seed,
         .data = ts_corpus_facts_of(w->c).hash,
         .folder = p->out,

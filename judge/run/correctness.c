@@ -33,7 +33,7 @@ void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan)
 {
     *plan = (ts_cage_plan) { .class = e->entrant.cls,
                              .task = e->task,
-                             .unsafe = c->unsafe != NULL,
+                             .unsafe = c->unsafe,
                              .n_threads = c->n_threads,
                              .memory_bytes = (size_t)TS_MEMORY_GIB << 30,
                              .limit_ms = 1000 * ts_call_limit_s(e->entrant.cls) };

@@ -76,14 +76,14 @@ struct ts_run {
     unsigned char key[TS_KEY_BYTES];
     bool          key_given; /* not drawn at random; recorded in the log */
     int           n_threads; /* of an entrant when it is timed */
-    const char   *unsafe;    /* not NULL: run entrants even if they cannot be confined */
+    bool          unsafe;    /* run entrants even if they cannot be confined */
     const char   *python;
     ts_progress   progress;
     int           n, n_verdicts;
     ts_judged    *entrant[TS_MOST_ENTRANTS];
     ts_peaks      peaks;    /* peak rates measured on this machine */
-    const char   *sanitize; /* not NULL: run compute-sanitizer, as at depth full */
-    const char   *untimed;  /* not NULL: correctness only, no timing */
+    bool          sanitize; /* run compute-sanitizer, as at depth full */
+    bool          untimed;  /* correctness only, no timing */
     const char   *only; /* a full case name with its seed: the only case to run, without timing */
 };
 

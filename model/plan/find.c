@@ -21,8 +21,8 @@ bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
     return false;
 }
 
-/* Edit distance of a and b. Only the first LONGEST letters count. */
-static int distance(const char *a, const char *b)
+/* Only the first LONGEST letters count. */
+int ts_edit_distance(const char *a, const char *b)
 {
     int          row[LONGEST + 1];
     const size_t n = strnlen(a, LONGEST), m = strnlen(b, LONGEST);
@@ -126,7 +126,7 @@ static const void *unknown(const void *table, size_t stride, const char *name, c
     const char *near[N_NEAR] = { 0 };
     int         how_near[N_NEAR];
     for (const char *e = table; id_of(e); e += stride) {
-        const int d = distance(name, id_of(e));
+        const int d = ts_edit_distance(name, id_of(e));
         int       at = N_NEAR;
         while (at > 0 && (!near[at - 1] || d < how_near[at - 1])) at--;
         for (int i = N_NEAR - 1; i > at; i--) near[i] = near[i - 1], how_near[i] = how_near[i - 1];

@@ -74,6 +74,8 @@ extern const ts_plan_gpu ts_plan_gpus[]; /* ends with an id of NULL */
  * match; `why` names these, or the nearest. */
 const ts_plan_model *ts_plan_find_model(const char *id, char why[TS_PLAN_WHY]);
 const ts_plan_gpu   *ts_plan_find_gpu(const char *id, char why[TS_PLAN_WHY]);
+/* Letters to insert, remove or change to make one of the other. */
+int ts_edit_distance(const char *a, const char *b);
 
 /* ---- files ---- */
 

@@ -10,33 +10,64 @@
 /* Exit statuses of the program. */
 enum { TS_EXIT_PASSED = 0, TS_EXIT_FAILED = 1, TS_EXIT_USAGE = 2, TS_EXIT_BROKEN = 3 };
 
+/* ---- errors ---- */
+
+/* The current subcommand. */
+const char *ts_command(void);
+
+/* Prints "touchstone COMMAND: ..." as one line on standard error; returns false. */
+bool ts_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* ts_fail("WHAT: WHY"); a `why` that begins with `what` does not repeat it: a reader names the file
+ * that it cannot open, or a file in a folder. */
+bool ts_complain(const char *what, const char *why);
+
 /* ---- options ---- */
 
+typedef struct ts_choice {
+    const char *name; /* NULL ends a list */
+    int         value;
+} ts_choice;
+
+/* A row of a command's table: what an option is called, takes, and where its value goes. One of
+ * flag, text, texts, count, seed, real and `to` is set, and says the kind. */
 typedef struct ts_option {
-    const char  *name;  /* "--task" */
-    const char  *value; /* placeholder in --help: "NAME"; NULL: a flag */
-    const char  *help;
-    const char **text; /* receives the value; for a flag, its name */
+    const char *name;     /* "--task"; NULL ends the table */
+    const char *value;    /* placeholder in --help: "NAME"; NULL: a flag */
+    const char *standard; /* the default as one would type it, stored first; NULL: none */
+    const char *help;     /* --help adds choices and default */
+
+    bool        *flag;
+    const char **text;
+    const char **texts; /* repeatable: [TS_OPTION_MANY], NULL after the last */
+    int64_t     *count; /* within range; 8k is 8192 */
+    uint64_t    *seed;
+    double      *real;     /* within range */
+    double       range[2]; /* least, most */
+    void        *to;       /* an enum, which gets the value of one of `choices`; or for `parse` */
+
+    const ts_choice *choices;
+    bool (*parse)(const char *text, void *to); /* false: not what is `expected` */
+    const char *expected;
+
+    bool                   *given; /* whether it was; may be NULL */
+    const struct ts_option *more;  /* instead of all but a name, which is "": the rows of a table */
 } ts_option;
 
-/* An option whose placeholder ends in "..." may be repeated: its text is an array of this many,
- * NULL after the last value. */
 enum { TS_OPTION_MANY = 9 };
 
-/* Parses options and *operand (NULL if the command takes none). True: continue. False: --help or
- * one error line was printed, and the caller returns *status. */
+extern const ts_choice ts_devices[]; /* cpu, cuda */
+
+/* Stores the defaults, then what the command line has; up to `most` operands, NULL after the last.
+ * True: continue; *status is TS_EXIT_USAGE, for further checks. False: --help or one error line was
+ * printed, and the caller returns *status. */
 bool ts_options(int argc, char **argv, const char *usage, const ts_option *options,
-                const char **operand, int *status);
-
-/* Accepts up to `most` operands. */
-bool ts_options_many(int argc, char **argv, const char *usage, const ts_option *options,
-                     const char **operand, int most, int *status);
-
-/* The current subcommand, for error messages. */
-const char *ts_command(void);
+                const char **operand, int most, int *status);
 
 /* Decimal or 0x number; one line on standard error and false if it is not one. */
 bool ts_parse_u64(const char *option, const char *text, uint64_t *value);
+
+/* Sets *best to `name` if that is near to `word`, and nearer than *best, which may be NULL. */
+void ts_nearer(const char *word, const char *name, const char **best);
 
 /* The first readable path of `places`, a NULL-terminated list relative to the program's folder. */
 bool ts_find(const char *const *places, char *path, size_t n);
@@ -57,6 +88,8 @@ void     ts_json_bool(ts_json *o, const char *key, bool value);
 ts_json *ts_json_object(ts_json    *o,
                         const char *key); /* a new object under key; in an array, key NULL */
 ts_json *ts_json_array(ts_json *o, const char *key);
+/* Where tables go: standard output, or `instead` if JSON goes there. */
+FILE *ts_json_beside(const char *path, FILE *instead);
 /* Writes the document to `path` ("-": standard output) and frees it. */
 bool ts_json_close(const char *path, ts_json *root);
 

@@ -2,9 +2,16 @@
 /* json.c - the ts_json_* functions over jansson; without it ts_json_open reports an error. */
 #include "cli.h"
 
+#include <string.h>
+
 #ifndef TS_HAVE_JANSSON
 #define TS_HAVE_JANSSON 0
 #endif
+
+FILE *ts_json_beside(const char *path, FILE *instead)
+{
+    return path && !strcmp(path, "-") ? instead : stdout;
+}
 
 #if TS_HAVE_JANSSON
 
@@ -12,14 +19,12 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 bool ts_json_open(const char *path, ts_json **root)
 {
     *root = path ? json_object() : NULL;
-    if (path && !*root) fprintf(stderr, "touchstone %s: --json: out of memory\n", ts_command());
-    return !path || *root;
+    return !path || *root || ts_complain("--json", "out of memory");
 }
 
 /* Takes ownership of the value. An array has no keys. A value that could not be created (memory,
@@ -109,7 +114,7 @@ bool ts_json_close(const char *path, ts_json *root)
     errno = 0;
     const bool ok = !strcmp(path, "-") ? dump(root, stdout) : dump_to(root, path);
     if (!ok)
-        fprintf(stderr, "touchstone %s: --json: %s: %s\n", ts_command(), path,
+        ts_fail("--json: %s: %s", path,
                 errno ? strerror(errno) : "the document could not be built");
     json_decref(root);
     return ok;
@@ -120,10 +125,7 @@ bool ts_json_close(const char *path, ts_json *root)
 bool ts_json_open(const char *path, ts_json **root)
 {
     *root = NULL;
-    if (path)
-        fprintf(stderr, "touchstone %s: --json: not available, built without jansson\n",
-                ts_command());
-    return !path;
+    return !path || ts_complain("--json", "not available, built without jansson");
 }
 
 void ts_json_text(ts_json *o, const char *key, const char *value)

@@ -65,50 +65,53 @@ static const char *usage(void)
     return text;
 }
 
+/* " a b c", of those that plot, or of all. */
+static const char *names(bool plots)
+{
+    static char text[256];
+    int         n = 0;
+    for (int i = 0; i < N_DEMOS; i++)
+        if (demos[i].plots || !plots)
+            n += snprintf(text + n, sizeof text - (size_t)n, " %s", demos[i].name);
+    return text;
+}
+
 /* Whether the plot can be written, before the demo takes its time. Keeps what the file has. */
 static bool writable(const char *path)
 {
     FILE *f = fopen(path, "a");
-    if (!f) fprintf(stderr, "touchstone demo: --svg: %s: %s\n", path, strerror(errno));
-    return f && fclose(f) == 0;
+    return f ? fclose(f) == 0 : ts_fail("--svg: %s: %s", path, strerror(errno));
 }
 
 int ts_tool_demo(int argc, char **argv)
 {
-    const char     *json = NULL, *seed = NULL, *svg = NULL, *name = NULL;
+    const char     *json = NULL, *name = NULL;
+    ts_demo_args    a = { 0 };
+    int             status;
     const ts_option options[] = {
-        { "--svg", "FILE", "also draw a plot (not for gradients, gqa, prefix, ragged)", &svg },
-        { "--json", "FILE|-", "write the numbers as JSON", &json },
-        { "--seed", "N", "seed of the inputs (default 0x5eed)", &seed },
+        { "--svg", "FILE", NULL, "also draw a plot (not for gradients, gqa, prefix, ragged)",
+          .text = &a.svg },
+        { "--json", "FILE|-", NULL, "write the numbers as JSON", .text = &json },
+        { "--seed", "N", "0x5eed", "seed of the inputs", .seed = &a.seed },
         { 0 },
     };
-    ts_demo_args a = { .seed = 0x5eed };
-    int          status;
-    if (!ts_options(argc, argv, usage(), options, &name, &status)) return status;
-    if (seed && !ts_parse_u64("--seed", seed, &a.seed)) return TS_EXIT_USAGE;
+    if (!ts_options(argc, argv, usage(), options, &name, 1, &status)) return status;
     if (name && !strcmp(name, "quantized")) name = "quantised";
     for (int i = 0; name && i < N_DEMOS; i++) {
         if (strcmp(name, demos[i].name)) continue;
-        if (svg && !demos[i].plots) {
-            fprintf(stderr, "touchstone demo: --svg: got %s, which has no plot, expected one of",
-                    name);
-            for (int k = 0; k < N_DEMOS; k++)
-                if (demos[k].plots) fprintf(stderr, " %s", demos[k].name);
-            fprintf(stderr, "\n");
-            return TS_EXIT_USAGE;
-        }
-        if (svg && !writable(svg)) return TS_EXIT_BROKEN;
-        if (!ts_json_open(json, &a.json)) return TS_EXIT_USAGE;
-        a.svg = svg;
-        a.table = json && !strcmp(json, "-") ? NULL : stdout;
+        if (a.svg && !demos[i].plots)
+            return ts_fail("--svg: got %s, which has no plot, expected one of%s", name,
+                           names(true)),
+                   status;
+        if (a.svg && !writable(a.svg)) return TS_EXIT_BROKEN;
+        if (!ts_json_open(json, &a.json)) return status;
+        a.table = ts_json_beside(json, NULL);
         ts_json_text(a.json, "demo", name);
         ts_json_int(a.json, "seed", (int64_t)a.seed);
         status = demos[i].run(&a);
         return ts_json_close(json, a.json) ? status : TS_EXIT_BROKEN;
     }
-    fprintf(stderr, "touchstone demo: got %s%s%s, expected one of", name ? "'" : "",
-            name ? name : "nothing", name ? "'" : "");
-    for (int i = 0; i < N_DEMOS; i++) fprintf(stderr, " %s", demos[i].name);
-    fprintf(stderr, "\n");
-    return TS_EXIT_USAGE;
+    ts_fail("got %s%s%s, expected one of%s", name ? "'" : "", name ? name : "nothing",
+            name ? "'" : "", names(false));
+    return status;
 }
