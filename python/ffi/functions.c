@@ -16,6 +16,7 @@
 enum {
     FAST = 1 << TS_F32 | 1 << TS_F16 | 1 << TS_BF16,
     ANY = FAST | 1 << TS_F64,
+    F32 = 1 << TS_F32,
 };
 
 /* Between functions of two args types there is no conversion that may be called; the ABI of every
@@ -23,424 +24,169 @@ enum {
 #define RUN(f)   (ts_run_fn)(void (*)(void)) f
 #define QUERY(f) (ts_workspace_fn)(void (*)(void)) f
 
-#define EXPORT(symbol)                                                                             \
+/* A function, and in it its table: `args` names its struct. */
+#define TABLE(symbol, f, query, dtypes, dtype_at, grad_dtype_at, ...)                              \
     TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void *self, const TVMFFIAny *a, int32_t n,           \
                                               TVMFFIAny *out);                                     \
     TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void *self, const TVMFFIAny *a, int32_t n,           \
                                               TVMFFIAny *out)                                      \
     {                                                                                              \
+        typedef f##_args             args;                                                         \
+        static const ts_ffi_function t = { #symbol, RUN(f),   query,         sizeof(args),         \
+                                           dtypes,  dtype_at, grad_dtype_at, __VA_ARGS__ };        \
         (void)self;                                                                                \
-        return ts_ffi_call(&symbol, a, n, out);                                                    \
+        return ts_ffi_call(&t, a, n, out);                                                         \
+    }
+
+#define AT(field) offsetof(args, field)
+#define KERNEL(symbol, f, dtypes, dtype, ...)                                                      \
+    TABLE(symbol, f, QUERY(f##_workspace), dtypes, AT(dtype), -1, __VA_ARGS__)
+#define HOST(symbol, f, ...) TABLE(symbol, f, NULL, 0, -1, -1, __VA_ARGS__)
+
+/* Parameters; MAY_: may be None; SCRATCH: the kernel writes it in any case. */
+#define PARAM(name, kind, flags, dtype, shape, field)                                              \
+    {                                                                                              \
+        name, TS_FFI_##kind, flags, dtype, shape, AT(field)                                        \
+    }
+#define IN(name, dtype, shape, field)      PARAM(name, IN, 0, dtype, shape, field)
+#define OUT(name, dtype, shape, field)     PARAM(name, OUT, 0, dtype, shape, field)
+#define MAY_IN(name, dtype, shape, field)  PARAM(name, IN, TS_FFI_NONE, dtype, shape, field)
+#define MAY_OUT(name, dtype, shape, field) PARAM(name, OUT, TS_FFI_NONE, dtype, shape, field)
+#define SCRATCH(name, dtype, shape, field) PARAM(name, OUT, TS_FFI_SCRATCH, dtype, shape, field)
+#define NUMBER(name, type, field)          PARAM(name, type, 0, 0, NULL, field)
+#define EXTENT(name, type, letter, field)  PARAM(name, type, 0, 0, letter, field)
+#define DIM(letter, field)                                                                         \
+    {                                                                                              \
+        letter, AT(field)                                                                          \
     }
 
 /* ---- normalisation ---- */
 
-#define AT(field) offsetof(ts_layernorm_forward_args, field)
-static const ts_ffi_function layer_norm = {
-    "layer_norm",
-    RUN(ts_layernorm_forward),
-    QUERY(ts_layernorm_forward_workspace),
-    sizeof(ts_layernorm_forward_args),
-    ANY,
-    AT(dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
-      { "weight", TS_FFI_IN, 0, 'T', "c", AT(gamma) },
-      { "bias", TS_FFI_IN, 0, 'T', "c", AT(beta) },
-      { "eps", TS_FFI_DOUBLE, 0, 0, NULL, AT(eps) },
-      { "out", TS_FFI_OUT, 0, 'T', "*c", AT(y) },
-      { "mean", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(mean) },
-      { "rstd", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(rstd) } },
-    { { '*', AT(n_rows) }, { 'c', AT(n_cols) }, { 'c', AT(row_stride) } },
-};
-#undef AT
-EXPORT(layer_norm)
+#define NORM_DIMS DIM('*', n_rows), DIM('c', n_cols), DIM('c', row_stride)
 
-#define AT(field) offsetof(ts_layernorm_backward_args, field)
-static const ts_ffi_function layer_norm_backward = {
-    "layer_norm_backward",
-    RUN(ts_layernorm_backward),
-    QUERY(ts_layernorm_backward_workspace),
-    sizeof(ts_layernorm_backward_args),
-    ANY,
-    AT(dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
-      { "dout", TS_FFI_IN, 0, 'T', "*c", AT(dy) },
-      { "weight", TS_FFI_IN, 0, 'T', "c", AT(gamma) },
-      { "mean", TS_FFI_IN, 0, 'A', "*", AT(mean) },
-      { "rstd", TS_FFI_IN, 0, 'A', "*", AT(rstd) },
-      { "dx", TS_FFI_OUT, 0, 'T', "*c", AT(dx) },
-      { "dweight", TS_FFI_OUT, 0, 'A', "c", AT(dgamma) },
-      { "dbias", TS_FFI_OUT, 0, 'A', "c", AT(dbeta) } },
-    { { '*', AT(n_rows) }, { 'c', AT(n_cols) }, { 'c', AT(row_stride) } },
-};
-#undef AT
-EXPORT(layer_norm_backward)
+KERNEL(layer_norm, ts_layernorm_forward, ANY, dtype,
+       { IN("x", 'T', "*c", x), IN("weight", 'T', "c", gamma), IN("bias", 'T', "c", beta),
+         NUMBER("eps", DOUBLE, eps), OUT("out", 'T', "*c", y), SCRATCH("mean", 'A', "*", mean),
+         SCRATCH("rstd", 'A', "*", rstd) },
+       { NORM_DIMS })
 
-#define AT(field) offsetof(ts_rms_norm_forward_args, field)
-static const ts_ffi_function rms_norm = {
-    "rms_norm",
-    RUN(ts_rms_norm_forward),
-    QUERY(ts_rms_norm_forward_workspace),
-    sizeof(ts_rms_norm_forward_args),
-    ANY,
-    AT(dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*c", AT(x) },
-      { "residual", TS_FFI_IN, TS_FFI_NONE, 'T', "*c", AT(residual) },
-      { "weight", TS_FFI_IN, 0, 'T', "c", AT(w) },
-      { "eps", TS_FFI_DOUBLE, 0, 0, NULL, AT(eps) },
-      { "weight_offset", TS_FFI_INT, 0, 0, NULL, AT(w_offset) },
-      { "out", TS_FFI_OUT, 0, 'T', "*c", AT(y) },
-      { "sum", TS_FFI_OUT, TS_FFI_NONE, 'T', "*c", AT(r) },
-      { "rstd", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(rstd) } },
-    { { '*', AT(n_rows) }, { 'c', AT(n_cols) }, { 'c', AT(row_stride) } },
-};
-#undef AT
-EXPORT(rms_norm)
+KERNEL(layer_norm_backward, ts_layernorm_backward, ANY, dtype,
+       { IN("x", 'T', "*c", x), IN("dout", 'T', "*c", dy), IN("weight", 'T', "c", gamma),
+         IN("mean", 'A', "*", mean), IN("rstd", 'A', "*", rstd), OUT("dx", 'T', "*c", dx),
+         OUT("dweight", 'A', "c", dgamma), OUT("dbias", 'A', "c", dbeta) },
+       { NORM_DIMS })
 
-#define AT(field) offsetof(ts_rms_norm_backward_args, field)
-static const ts_ffi_function rms_norm_backward = {
-    "rms_norm_backward",
-    RUN(ts_rms_norm_backward),
-    QUERY(ts_rms_norm_backward_workspace),
-    sizeof(ts_rms_norm_backward_args),
-    ANY,
-    AT(dtype),
-    -1,
-    { { "sum", TS_FFI_IN, 0, 'T', "*c", AT(r) },
-      { "dout", TS_FFI_IN, 0, 'T', "*c", AT(dy) },
-      { "dsum", TS_FFI_IN, TS_FFI_NONE, 'T', "*c", AT(dr) },
-      { "weight", TS_FFI_IN, 0, 'T', "c", AT(w) },
-      { "rstd", TS_FFI_IN, 0, 'A', "*", AT(rstd) },
-      { "weight_offset", TS_FFI_INT, 0, 0, NULL, AT(w_offset) },
-      { "dx", TS_FFI_OUT, 0, 'T', "*c", AT(dx) },
-      { "dweight", TS_FFI_OUT, 0, 'A', "c", AT(dw) } },
-    { { '*', AT(n_rows) }, { 'c', AT(n_cols) }, { 'c', AT(row_stride) } },
-};
-#undef AT
-EXPORT(rms_norm_backward)
+KERNEL(rms_norm, ts_rms_norm_forward, ANY, dtype,
+       { IN("x", 'T', "*c", x), MAY_IN("residual", 'T', "*c", residual), IN("weight", 'T', "c", w),
+         NUMBER("eps", DOUBLE, eps), NUMBER("weight_offset", INT, w_offset),
+         OUT("out", 'T', "*c", y), MAY_OUT("sum", 'T', "*c", r), SCRATCH("rstd", 'A', "*", rstd) },
+       { NORM_DIMS })
+
+KERNEL(rms_norm_backward, ts_rms_norm_backward, ANY, dtype,
+       { IN("sum", 'T', "*c", r), IN("dout", 'T', "*c", dy), MAY_IN("dsum", 'T', "*c", dr),
+         IN("weight", 'T', "c", w), IN("rstd", 'A', "*", rstd),
+         NUMBER("weight_offset", INT, w_offset), OUT("dx", 'T', "*c", dx),
+         OUT("dweight", 'A', "c", dw) },
+       { NORM_DIMS })
 
 /* ---- softmax, attention ---- */
 
-#define AT(field) offsetof(ts_softmax_topk_args, field)
-static const ts_ffi_function softmax_topk = {
-    "softmax_topk",
-    RUN(ts_softmax_topk),
-    QUERY(ts_softmax_topk_workspace),
-    sizeof(ts_softmax_topk_args),
-    FAST,
-    AT(dtype),
-    -1,
-    { { "logits", TS_FFI_IN, 0, 'T', "*v", AT(logits) },
-      { "inv_temperature", TS_FFI_DOUBLE, 0, 0, NULL, AT(inv_temperature) },
-      { "values", TS_FFI_OUT, 0, 'f', "*k", AT(prob) },
-      { "indices", TS_FFI_OUT, 0, 'i', "*k", AT(index) },
-      { "lse", TS_FFI_OUT, TS_FFI_NONE, 'f', "*", AT(lse) } },
-    { { '*', AT(n_rows) }, { 'v', AT(n_vocab) }, { 'v', AT(row_stride) }, { 'k', AT(k) } },
-};
-#undef AT
-EXPORT(softmax_topk)
+#define ATTENTION_QKV(dtype)                                                                       \
+    IN("q", dtype, "bhnd/bnhd", q), IN("k", dtype, "bgmd/bmgd", k), IN("v", dtype, "bgmd/bmgd", v)
+#define ATTENTION_NUMBERS                                                                          \
+    MAY_IN("kv_len", 'i', "b", kv_len), NUMBER("scale", DOUBLE, d.scale),                          \
+        NUMBER("causal", INT, d.causal), NUMBER("window", INT64, d.window),                        \
+        NUMBER("layout", INT, d.layout)
+#define ATTENTION_DIMS                                                                             \
+    DIM('b', d.n_batch), DIM('h', d.n_q_head), DIM('n', d.n_q), DIM('d', d.head_dim),              \
+        DIM('g', d.n_kv_head), DIM('m', d.n_k)
 
-#define AT(field) offsetof(ts_flash_attention_args, field)
-static const ts_ffi_function flash_attention = {
-    "flash_attention",
-    RUN(ts_flash_attention),
-    QUERY(ts_flash_attention_workspace),
-    sizeof(ts_flash_attention_args),
-    ANY,
-    AT(d.dtype),
-    -1,
-    { { "q", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(q) },
-      { "k", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(k) },
-      { "v", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(v) },
-      { "kv_len", TS_FFI_IN, TS_FFI_NONE, 'i', "b", AT(kv_len) },
-      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(d.scale) },
-      { "causal", TS_FFI_INT, 0, 0, NULL, AT(d.causal) },
-      { "window", TS_FFI_INT64, 0, 0, NULL, AT(d.window) },
-      { "layout", TS_FFI_INT, 0, 0, NULL, AT(d.layout) },
-      { "out", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(o) },
-      { "lse", TS_FFI_OUT, TS_FFI_NONE, 'A', "bhn", AT(lse) } },
-    { { 'b', AT(d.n_batch) },
-      { 'h', AT(d.n_q_head) },
-      { 'n', AT(d.n_q) },
-      { 'd', AT(d.head_dim) },
-      { 'g', AT(d.n_kv_head) },
-      { 'm', AT(d.n_k) } },
-};
-#undef AT
-EXPORT(flash_attention)
+KERNEL(softmax_topk, ts_softmax_topk, FAST, dtype,
+       { IN("logits", 'T', "*v", logits), NUMBER("inv_temperature", DOUBLE, inv_temperature),
+         OUT("values", 'f', "*k", prob), OUT("indices", 'i', "*k", index),
+         MAY_OUT("lse", 'f', "*", lse) },
+       { DIM('*', n_rows), DIM('v', n_vocab), DIM('v', row_stride), DIM('k', k) })
 
-#define AT(field) offsetof(ts_flash_attention_fp8_args, field)
-static const ts_ffi_function flash_attention_fp8 = {
-    "flash_attention_fp8",
-    RUN(ts_flash_attention_fp8),
-    QUERY(ts_flash_attention_fp8_workspace),
-    sizeof(ts_flash_attention_fp8_args),
-    FAST,
-    AT(d.dtype),
-    -1,
-    { { "q", TS_FFI_IN, 0, 'b', "bhnd/bnhd", AT(q) },
-      { "k", TS_FFI_IN, 0, 'b', "bgmd/bmgd", AT(k) },
-      { "v", TS_FFI_IN, 0, 'b', "bgmd/bmgd", AT(v) },
-      { "q_scale", TS_FFI_IN, 0, 'f', "bh", AT(q_scale) },
-      { "k_scale", TS_FFI_IN, 0, 'f', "bg", AT(k_scale) },
-      { "v_scale", TS_FFI_IN, 0, 'f', "bg", AT(v_scale) },
-      { "kv_len", TS_FFI_IN, TS_FFI_NONE, 'i', "b", AT(kv_len) },
-      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(d.scale) },
-      { "causal", TS_FFI_INT, 0, 0, NULL, AT(d.causal) },
-      { "window", TS_FFI_INT64, 0, 0, NULL, AT(d.window) },
-      { "layout", TS_FFI_INT, 0, 0, NULL, AT(d.layout) },
-      { "out", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(o) },
-      { "lse", TS_FFI_OUT, TS_FFI_NONE, 'f', "bhn", AT(lse) } },
-    { { 'b', AT(d.n_batch) },
-      { 'h', AT(d.n_q_head) },
-      { 'n', AT(d.n_q) },
-      { 'd', AT(d.head_dim) },
-      { 'g', AT(d.n_kv_head) },
-      { 'm', AT(d.n_k) } },
-};
-#undef AT
-EXPORT(flash_attention_fp8)
+KERNEL(flash_attention, ts_flash_attention, ANY, d.dtype,
+       { ATTENTION_QKV('T'), ATTENTION_NUMBERS, OUT("out", 'T', "bhnd/bnhd", o),
+         MAY_OUT("lse", 'A', "bhn", lse) },
+       { ATTENTION_DIMS })
 
-#define AT(field) offsetof(ts_flash_attention_backward_args, field)
-static const ts_ffi_function flash_attention_backward = {
-    "flash_attention_backward",
-    RUN(ts_flash_attention_backward),
-    QUERY(ts_flash_attention_backward_workspace),
-    sizeof(ts_flash_attention_backward_args),
-    ANY,
-    AT(d.dtype),
-    -1,
-    { { "q", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(q) },
-      { "k", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(k) },
-      { "v", TS_FFI_IN, 0, 'T', "bgmd/bmgd", AT(v) },
-      { "out", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(o) },
-      { "dout", TS_FFI_IN, 0, 'T', "bhnd/bnhd", AT(dout) },
-      { "lse", TS_FFI_IN, 0, 'A', "bhn", AT(lse) },
-      { "kv_len", TS_FFI_IN, TS_FFI_NONE, 'i', "b", AT(kv_len) },
-      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(d.scale) },
-      { "causal", TS_FFI_INT, 0, 0, NULL, AT(d.causal) },
-      { "window", TS_FFI_INT64, 0, 0, NULL, AT(d.window) },
-      { "layout", TS_FFI_INT, 0, 0, NULL, AT(d.layout) },
-      { "dq", TS_FFI_OUT, 0, 'T', "bhnd/bnhd", AT(dq) },
-      { "dk", TS_FFI_OUT, 0, 'T', "bgmd/bmgd", AT(dk) },
-      { "dv", TS_FFI_OUT, 0, 'T', "bgmd/bmgd", AT(dv) } },
-    { { 'b', AT(d.n_batch) },
-      { 'h', AT(d.n_q_head) },
-      { 'n', AT(d.n_q) },
-      { 'd', AT(d.head_dim) },
-      { 'g', AT(d.n_kv_head) },
-      { 'm', AT(d.n_k) } },
-};
-#undef AT
-EXPORT(flash_attention_backward)
+KERNEL(flash_attention_fp8, ts_flash_attention_fp8, FAST, d.dtype,
+       { ATTENTION_QKV('b'), IN("q_scale", 'f', "bh", q_scale), IN("k_scale", 'f', "bg", k_scale),
+         IN("v_scale", 'f', "bg", v_scale), ATTENTION_NUMBERS, OUT("out", 'T', "bhnd/bnhd", o),
+         MAY_OUT("lse", 'f', "bhn", lse) },
+       { ATTENTION_DIMS })
+
+KERNEL(flash_attention_backward, ts_flash_attention_backward, ANY, d.dtype,
+       { ATTENTION_QKV('T'), IN("out", 'T', "bhnd/bnhd", o), IN("dout", 'T', "bhnd/bnhd", dout),
+         IN("lse", 'A', "bhn", lse), ATTENTION_NUMBERS, OUT("dq", 'T', "bhnd/bnhd", dq),
+         OUT("dk", 'T', "bgmd/bmgd", dk), OUT("dv", 'T', "bgmd/bmgd", dv) },
+       { ATTENTION_DIMS })
 
 /* ---- cross-entropy ---- */
 
-#define AT(field) offsetof(ts_cross_entropy_args, field)
-static const ts_ffi_function linear_cross_entropy = {
-    "linear_cross_entropy",
-    RUN(ts_cross_entropy),
-    QUERY(ts_cross_entropy_workspace),
-    sizeof(ts_cross_entropy_args),
-    ANY,
-    AT(dtype),
-    AT(grad_dtype),
-    { { "hidden", TS_FFI_IN, 0, 'T', "*k", AT(h) },
-      { "weight", TS_FFI_IN, 0, 'T', "vk", AT(w) },
-      { "bias", TS_FFI_IN, TS_FFI_NONE, 'T', "v", AT(bias) },
-      { "target", TS_FFI_IN, 0, 'i', "*", AT(target) },
-      { "mean", TS_FFI_INT, 0, 0, NULL, AT(mean) },
-      { "ignore_index", TS_FFI_INT32, 0, 0, NULL, AT(ignore_index) },
-      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(scale) },
-      { "label_smoothing", TS_FFI_DOUBLE, 0, 0, NULL, AT(smoothing) },
-      { "z_loss", TS_FFI_DOUBLE, 0, 0, NULL, AT(z_loss) },
-      { "softcap", TS_FFI_DOUBLE, 0, 0, NULL, AT(softcap) },
-      { "loss", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(loss) },
-      { "lse", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(lse) },
-      { "total", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "1", AT(total) },
-      { "dhidden", TS_FFI_OUT, TS_FFI_NONE, 'G', "*k", AT(dh) },
-      { "dweight", TS_FFI_OUT, TS_FFI_NONE, 'G', "vk", AT(dw) } },
-    { { '*', AT(n_rows) },
-      { 'v', AT(n_vocab) },
-      { 'k', AT(n_hidden) },
-      { 'k', AT(h_stride) },
-      { 'k', AT(w_stride) } },
-};
-#undef AT
-EXPORT(linear_cross_entropy)
+#define LOSS_PARAMS                                                                                \
+    NUMBER("mean", INT, mean), NUMBER("ignore_index", INT32, ignore_index),                        \
+        NUMBER("scale", DOUBLE, scale), NUMBER("label_smoothing", DOUBLE, smoothing),              \
+        NUMBER("z_loss", DOUBLE, z_loss), NUMBER("softcap", DOUBLE, softcap),                      \
+        SCRATCH("loss", 'A', "*", loss), SCRATCH("lse", 'A', "*", lse),                            \
+        SCRATCH("total", 'A', "1", total)
 
-#define AT(field) offsetof(ts_cross_entropy_logits_args, field)
-static const ts_ffi_function cross_entropy = {
-    "cross_entropy",
-    RUN(ts_cross_entropy_logits),
-    QUERY(ts_cross_entropy_logits_workspace),
-    sizeof(ts_cross_entropy_logits_args),
-    ANY,
-    AT(dtype),
-    -1,
-    { { "logits", TS_FFI_IN, 0, 'T', "*v", AT(logits) },
-      { "target", TS_FFI_IN, 0, 'i', "*", AT(target) },
-      { "mean", TS_FFI_INT, 0, 0, NULL, AT(mean) },
-      { "ignore_index", TS_FFI_INT32, 0, 0, NULL, AT(ignore_index) },
-      { "scale", TS_FFI_DOUBLE, 0, 0, NULL, AT(scale) },
-      { "label_smoothing", TS_FFI_DOUBLE, 0, 0, NULL, AT(smoothing) },
-      { "z_loss", TS_FFI_DOUBLE, 0, 0, NULL, AT(z_loss) },
-      { "softcap", TS_FFI_DOUBLE, 0, 0, NULL, AT(softcap) },
-      { "loss", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(loss) },
-      { "lse", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "*", AT(lse) },
-      { "total", TS_FFI_OUT, TS_FFI_SCRATCH, 'A', "1", AT(total) },
-      { "dlogits", TS_FFI_OUT, TS_FFI_NONE, 'T', "*v", AT(dlogits) } },
-    { { '*', AT(n_rows) }, { 'v', AT(n_vocab) }, { 'v', AT(row_stride) } },
-};
-#undef AT
-EXPORT(cross_entropy)
+TABLE(linear_cross_entropy, ts_cross_entropy, QUERY(ts_cross_entropy_workspace), ANY, AT(dtype),
+      AT(grad_dtype),
+      { IN("hidden", 'T', "*k", h), IN("weight", 'T', "vk", w), MAY_IN("bias", 'T', "v", bias),
+        IN("target", 'i', "*", target), LOSS_PARAMS, MAY_OUT("dhidden", 'G', "*k", dh),
+        MAY_OUT("dweight", 'G', "vk", dw) },
+      { DIM('*', n_rows), DIM('v', n_vocab), DIM('k', n_hidden), DIM('k', h_stride),
+        DIM('k', w_stride) })
+
+KERNEL(cross_entropy, ts_cross_entropy_logits, ANY, dtype,
+       { IN("logits", 'T', "*v", logits), IN("target", 'i', "*", target), LOSS_PARAMS,
+         MAY_OUT("dlogits", 'T', "*v", dlogits) },
+       { DIM('*', n_rows), DIM('v', n_vocab), DIM('v', row_stride) })
 
 /* ---- ternary ---- */
 
-#define AT(field) offsetof(ts_ternary_pack_args, field)
-static const ts_ffi_function ternary_pack = {
-    "ternary_pack",
-    RUN(ts_ternary_pack),
-    QUERY(ts_ternary_pack_workspace),
-    sizeof(ts_ternary_pack_args),
-    1 << TS_F32,
-    AT(d.dtype),
-    -1,
-    { { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
-      { "codes", TS_FFI_OUT, 0, 'b', "oG", AT(code) },
-      { "scales", TS_FFI_OUT, 0, 'h', "oS", AT(scale) } },
-    { { 'o', AT(d.n_out) }, { 'i', AT(d.n_in) } },
-};
-#undef AT
-EXPORT(ternary_pack)
+#define TERNARY_DIMS DIM('*', d.n_rows), DIM('o', d.n_out), DIM('i', d.n_in)
 
-#define AT(field) offsetof(ts_ternary_unpack_args, field)
-static const ts_ffi_function ternary_unpack = {
-    "ternary_unpack",
-    RUN(ts_ternary_unpack),
-    QUERY(ts_ternary_unpack_workspace),
-    sizeof(ts_ternary_unpack_args),
-    1 << TS_F32,
-    AT(d.dtype),
-    -1,
-    { { "codes", TS_FFI_IN, 0, 'b', "oG", AT(code) },
-      { "scales", TS_FFI_IN, 0, 'h', "oS", AT(scale) },
-      { "weight", TS_FFI_OUT, 0, 'f', "oi", AT(wt) } },
-    { { 'o', AT(d.n_out) }, { 'i', AT(d.n_in) } },
-};
-#undef AT
-EXPORT(ternary_unpack)
+KERNEL(ternary_pack, ts_ternary_pack, F32, d.dtype,
+       { IN("weight", 'f', "oi", w), OUT("codes", 'b', "oG", code),
+         OUT("scales", 'h', "oS", scale) },
+       { DIM('o', d.n_out), DIM('i', d.n_in) })
 
-#define AT(field) offsetof(ts_ternary_linear_args, field)
-static const ts_ffi_function ternary_linear = {
-    "ternary_linear",
-    RUN(ts_ternary_linear),
-    QUERY(ts_ternary_linear_workspace),
-    sizeof(ts_ternary_linear_args),
-    ANY,
-    AT(d.dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
-      { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
-      { "out", TS_FFI_OUT, 0, 'T', "*o", AT(y) } },
-    { { '*', AT(d.n_rows) }, { 'o', AT(d.n_out) }, { 'i', AT(d.n_in) } },
-};
-#undef AT
-EXPORT(ternary_linear)
+KERNEL(ternary_unpack, ts_ternary_unpack, F32, d.dtype,
+       { IN("codes", 'b', "oG", code), IN("scales", 'h', "oS", scale),
+         OUT("weight", 'f', "oi", wt) },
+       { DIM('o', d.n_out), DIM('i', d.n_in) })
 
-#define AT(field) offsetof(ts_ternary_linear_packed_args, field)
-static const ts_ffi_function ternary_linear_packed = {
-    "ternary_linear_packed",
-    RUN(ts_ternary_linear_packed),
-    QUERY(ts_ternary_linear_packed_workspace),
-    sizeof(ts_ternary_linear_packed_args),
-    ANY,
-    AT(d.dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
-      { "codes", TS_FFI_IN, 0, 'b', "oG", AT(code) },
-      { "scales", TS_FFI_IN, 0, 'h', "oS", AT(scale) },
-      { "out", TS_FFI_OUT, 0, 'T', "*o", AT(y) } },
-    { { '*', AT(d.n_rows) }, { 'o', AT(d.n_out) }, { 'i', AT(d.n_in) } },
-};
-#undef AT
-EXPORT(ternary_linear_packed)
+KERNEL(ternary_linear, ts_ternary_linear, ANY, d.dtype,
+       { IN("x", 'T', "*i", in), IN("weight", 'f', "oi", w), OUT("out", 'T', "*o", y) },
+       { TERNARY_DIMS })
 
-#define AT(field) offsetof(ts_ternary_linear_backward_args, field)
-static const ts_ffi_function ternary_linear_backward = {
-    "ternary_linear_backward",
-    RUN(ts_ternary_linear_backward),
-    QUERY(ts_ternary_linear_backward_workspace),
-    sizeof(ts_ternary_linear_backward_args),
-    ANY,
-    AT(d.dtype),
-    -1,
-    { { "x", TS_FFI_IN, 0, 'T', "*i", AT(in) },
-      { "weight", TS_FFI_IN, 0, 'f', "oi", AT(w) },
-      { "dout", TS_FFI_IN, 0, 'T', "*o", AT(dy) },
-      { "dx", TS_FFI_OUT, 0, 'T', "*i", AT(dx) },
-      { "dweight", TS_FFI_OUT, 0, 'f', "oi", AT(dw) } },
-    { { '*', AT(d.n_rows) }, { 'o', AT(d.n_out) }, { 'i', AT(d.n_in) } },
-};
-#undef AT
-EXPORT(ternary_linear_backward)
+KERNEL(ternary_linear_packed, ts_ternary_linear_packed, ANY, d.dtype,
+       { IN("x", 'T', "*i", in), IN("codes", 'b', "oG", code), IN("scales", 'h', "oS", scale),
+         OUT("out", 'T', "*o", y) },
+       { TERNARY_DIMS })
+
+KERNEL(ternary_linear_backward, ts_ternary_linear_backward, ANY, d.dtype,
+       { IN("x", 'T', "*i", in), IN("weight", 'f', "oi", w), IN("dout", 'T', "*o", dy),
+         OUT("dx", 'T', "*i", dx), OUT("dweight", 'f', "oi", dw) },
+       { TERNARY_DIMS })
 
 /* ---- trees: on the host ---- */
 
-#define AT(field) offsetof(ts_tree_mask_args, field)
-static const ts_ffi_function tree_mask = {
-    "tree_mask",
-    RUN(ts_tree_mask),
-    NULL,
-    sizeof(ts_tree_mask_args),
-    0,
-    -1,
-    -1,
-    { { "parent", TS_FFI_IN, 0, 'i', "n", AT(parent) },
-      { "prompt_len", TS_FFI_INT64, 0, 0, "p", AT(d.prompt_len) },
-      { "visible", TS_FFI_OUT, 0, 'b', "RR", AT(visible) },
-      { "position", TS_FFI_OUT, 0, 'l', "R", AT(position) } },
-    { { 'n', AT(d.n_node) } },
-};
-#undef AT
-EXPORT(tree_mask)
+HOST(tree_mask, ts_tree_mask,
+     { IN("parent", 'i', "n", parent), EXTENT("prompt_len", INT64, "p", d.prompt_len),
+       OUT("visible", 'b', "RR", visible), OUT("position", 'l', "R", position) },
+     { DIM('n', d.n_node) })
 
-#define AT(field) offsetof(ts_tree_bias_args, field)
-static const ts_ffi_function tree_bias = {
-    "tree_bias",
-    RUN(ts_tree_bias),
-    NULL,
-    sizeof(ts_tree_bias_args),
-    0,
-    -1,
-    -1,
-    { { "parent", TS_FFI_IN, 0, 'i', "n", AT(parent) },
-      { "prompt_len", TS_FFI_INT64, 0, 0, "p", AT(d.prompt_len) },
-      { "bias", TS_FFI_OUT, 0, 'f', "RR", AT(bias) } },
-    { { 'n', AT(d.n_node) } },
-};
-#undef AT
-EXPORT(tree_bias)
+HOST(tree_bias, ts_tree_bias,
+     { IN("parent", 'i', "n", parent), EXTENT("prompt_len", INT64, "p", d.prompt_len),
+       OUT("bias", 'f', "RR", bias) },
+     { DIM('n', d.n_node) })
 
-#define AT(field) offsetof(ts_tree_residual_args, field)
-static const ts_ffi_function tree_residual = {
-    "tree_residual",
-    RUN(ts_tree_residual),
-    NULL,
-    sizeof(ts_tree_residual_args),
-    0,
-    -1,
-    -1,
-    { { "p", TS_FFI_IN, 0, 'd', "v", AT(p) },
-      { "q", TS_FFI_IN, TS_FFI_NONE, 'd', "v", AT(q) },
-      { "child", TS_FFI_IN, 0, 'i', "c", AT(child) },
-      { "u", TS_FFI_IN, 0, 'd', "U", AT(u) },
-      { "token", TS_FFI_OUT, 0, 'i', "1", AT(token) },
-      { "accepted", TS_FFI_OUT, 0, 'l', "1", AT(accepted) } },
-    { { 'v', AT(n_vocab) }, { 'c', AT(n_child) } },
-};
-#undef AT
-EXPORT(tree_residual)
+HOST(tree_residual, ts_tree_residual,
+     { IN("p", 'd', "v", p), MAY_IN("q", 'd', "v", q), IN("child", 'i', "c", child),
+       IN("u", 'd', "U", u), OUT("token", 'i', "1", token), OUT("accepted", 'l', "1", accepted) },
+     { DIM('v', n_vocab), DIM('c', n_child) })
