@@ -16,6 +16,7 @@ for command in judge check bench list demo report generate chat serve evaluate t
     run 2 $command --json; refused
 done
 run 2 no-such-command; refused
+run 2 juge; refused; grep -q '; expected judge, .* or list; did you mean judge$' "$tmp/err" || complain "said: $(cat "$tmp/err")"
 run 2 ''; refused
 run 2; [ "$(wc -l <"$tmp/err")" -ge 1 ] || complain 'said nothing'
 run 2 --no-such-option; refused

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "source.h"
+#include "tool.h"
 
 /* What in the file requires class host; "" if nothing does. */
 static void find_cause(const ts_source *s, char *cause, size_t n)
@@ -39,9 +40,7 @@ void ts_explain(const ts_run *c)
             continue;
         if (e->cls != TS_HOST || e->language != TS_C) continue;
         if (!e->json && e->n_sources) find_cause(&e->source[0], cause, sizeof cause);
-        fprintf(stderr,
-                "touchstone judge: %s: %s makes this entrant class host; j_parallel_for exists "
-                "only in class sealed\n",
+        ts_fail("%s: %s makes this entrant class host; j_parallel_for exists only in class sealed",
                 e->name, *cause ? cause : "entry.json");
     }
 }

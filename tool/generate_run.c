@@ -241,10 +241,8 @@ static bool textbook(const ts_generate_work *w, const ts_engine_stats *stats, ts
     const bool same = ok && !memcmp(token, s->token, (size_t)s->n_token * sizeof *token);
     free(token);
     if (!ok) return ts_complain("--textbook", why);
-    if (w->out)
-        fprintf(w->out,
-                "textbook  %.1f tokens/s overall; ours %.1f, %.2f times as fast; tokens %s\n",
-                theirs, ours, ours / theirs, same ? "equal" : "DIFFER");
+    ts_print(w->out, "textbook  %.1f tokens/s overall; ours %.1f, %.2f times as fast; tokens %s\n",
+             theirs, ours, ours / theirs, same ? "equal" : "DIFFER");
     ts_json_number(json, "textbook_tokens_per_s", theirs);
     ts_json_bool(json, "textbook_tokens_equal", same);
     return same;

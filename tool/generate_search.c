@@ -131,9 +131,8 @@ static void adopt(ts_generate_work *w, ts_beam_dims d, const found *f)
 static void show_beams(const ts_generate_work *w, ts_beam_dims d, const found *f, ts_json *json)
 {
     ts_json *list = ts_json_array(json, "beams");
-    if (w->out)
-        fprintf(w->out, "\n%s beam       score     logprob  tokens\n",
-                w->n_story > 1 ? "story" : "     ");
+    ts_print(w->out, "\n%s beam       score     logprob  tokens\n",
+             w->n_story > 1 ? "story" : "     ");
     for (int64_t i = 0; i < d.n_items * d.beam_width; i++) {
         const int64_t item = i / d.beam_width, rank = i % d.beam_width;
         if (rank >= f->n_found[item]) continue;
@@ -208,11 +207,11 @@ static bool verify_beams(const ts_generate_work *w, ts_beam_dims d, const prompt
         if (status) ok = ts_complain("--verify", ts_status_text(status));
     }
     const bool same = ok && same_beams(d, f, &again, &far);
-    if (ok && w->out)
-        fprintf(w->out,
-                "verify    %.3f s by recomputing every string, %.2f times as long; tokens %s, "
-                "scores within %.1e\n",
-                again.seconds, again.seconds / f->seconds, same ? "equal" : "DIFFER", far);
+    if (ok)
+        ts_print(w->out,
+                 "verify    %.3f s by recomputing every string, %.2f times as long; tokens %s, "
+                 "scores within %.1e\n",
+                 again.seconds, again.seconds / f->seconds, same ? "equal" : "DIFFER", far);
     if (ok) {
         ts_json_number(json, "stateless_seconds", again.seconds);
         ts_json_bool(json, "tokens_equal", same);
@@ -327,14 +326,12 @@ static void draft_summary(const ts_generate_work *w, const ts_speculator_stats *
     const double a_pass = ts_generate_rate(s->n_token, (double)s->n_pass);
     const double decode = ts_generate_rate(s->n_token, s->draft_s + s->run_s);
     const double share = s->draft_s / (s->draft_s + s->run_s);
-    if (w->out)
-        fprintf(
-            w->out,
-            "\ndraft     %s, %lldx%lld: %lld tokens in %lld passes, %.2f per pass; %lld of %lld "
-            "nodes accepted\ndecode    %.1f tokens/s; %.0f %% of the time spent on drafts\n",
-            w->p->draft, (long long)w->p->tree[0], (long long)w->p->tree[1], (long long)s->n_token,
-            (long long)s->n_pass, a_pass, (long long)s->n_accepted, (long long)s->n_drafted, decode,
-            100 * share);
+    ts_print(w->out,
+             "\ndraft     %s, %lldx%lld: %lld tokens in %lld passes, %.2f per pass; %lld of %lld "
+             "nodes accepted\ndecode    %.1f tokens/s; %.0f %% of the time spent on drafts\n",
+             w->p->draft, (long long)w->p->tree[0], (long long)w->p->tree[1], (long long)s->n_token,
+             (long long)s->n_pass, a_pass, (long long)s->n_accepted, (long long)s->n_drafted,
+             decode, 100 * share);
     ts_json_int(json, "passes", s->n_pass);
     ts_json_int(json, "tokens_made", s->n_token);
     ts_json_number(json, "tokens_per_pass", a_pass);
@@ -379,11 +376,9 @@ static bool verify_drafts(const ts_generate_work *w, const ts_speculator_stats *
     if (ok) {
         const ts_engine_stats *t = ts_engine_stats_of(e);
         const double           theirs = ts_generate_rate(t->n_decode, t->decode_s);
-        if (w->out)
-            fprintf(
-                w->out,
-                "verify    plain decoding %.1f tokens/s; drafts %.2f times as fast; tokens %s\n",
-                theirs, theirs > 0 ? ours / theirs : 0, y.same ? "equal" : "DIFFER");
+        ts_print(w->out,
+                 "verify    plain decoding %.1f tokens/s; drafts %.2f times as fast; tokens %s\n",
+                 theirs, theirs > 0 ? ours / theirs : 0, y.same ? "equal" : "DIFFER");
         ts_json_number(json, "plain_tokens_per_s", theirs);
         ts_json_bool(json, "tokens_equal", y.same);
     }

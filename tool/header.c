@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "prompt.h"
+#include "tool.h"
+
 enum { BLOCKS = 200, WORDS = 2000, FILES = 8 };
 
 typedef struct block {
@@ -102,17 +105,9 @@ static void split(reader *r, const char *s)
 
 static bool read_header(reader *r, const char *folder, const char *header)
 {
-    char   path[4300], other[64], *text = NULL;
-    size_t n = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, header);
-    FILE      *f = fopen(path, "r");
-    const bool ok = f && r->n_files < FILES && getdelim(&text, &n, 0, f) >= 0;
-    if (f) fclose(f);
-    if (!ok) {
-        fprintf(stderr, "touchstone new: %s: cannot be read\n", path);
-        free(text);
-        return false;
-    }
+    char  other[64];
+    char *text = r->n_files < FILES ? ts_slurp(folder, header) : NULL;
+    if (!text) return false;
     r->file[r->n_files++] = text;
     for (const char *p = text; (p = strstr(p, "#include \"touchstone/")); p++)
         if (sscanf(p, "#include \"touchstone/%60[a-z_0-9.]", other) == 1 &&
@@ -134,7 +129,7 @@ bool ts_header_write(const char *folder, const char *header, const char *const *
         ok = false;
         for (int b = 0; b < r.n_blocks; b++)
             ok |= show(&r, &r.block[b]) || declares_needed(&r, &r.block[b]);
-        if (!ok) fprintf(stderr, "touchstone new: %s: not declared in %s\n", names[i], header);
+        if (!ok) ts_fail("%s: not declared in %s", names[i], header);
     }
     r.n_words = 0;
     for (int i = 0; i < r.n_blocks; i++)

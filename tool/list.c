@@ -22,10 +22,10 @@ static void row(listing *l, const char *const key[3], const char *a, const char 
     const char *const value[3] = { a, b, c };
     ts_json          *o = ts_json_object(l->rows, NULL);
     for (int i = 0; i < 3 && key[i]; i++) {
-        if (l->out) fprintf(l->out, i + 1 < 3 && key[i + 1] ? "%-20s " : "%s", value[i]);
+        ts_print(l->out, i + 1 < 3 && key[i + 1] ? "%-20s " : "%s", value[i]);
         ts_json_text(o, key[i], value[i]);
     }
-    if (l->out) fprintf(l->out, "\n");
+    ts_print(l->out, "\n");
 }
 
 static void list_task(listing *l, const ts_task *t)

@@ -40,6 +40,21 @@ static void help(FILE *f)
                "something failed, 2 usage error, 3 could not run\n(missing device, I/O error).\n");
 }
 
+/* "a, b or c" */
+static const char *names(void)
+{
+    enum { N = sizeof commands / sizeof *commands };
+    static char text[256];
+    size_t      n = 0;
+    for (size_t i = 0; i < N; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s",
+                              i == 0       ? ""
+                              : i == N - 1 ? " or "
+                                           : ", ",
+                              commands[i].name);
+    return text;
+}
+
 /* A failed write to standard output is an error. */
 static int delivered(int status)
 {
@@ -71,12 +86,8 @@ static void let_waiting_threads_sleep(char **argv)
 int main(int argc, char **argv)
 {
     let_waiting_threads_sleep(argv);
-    if (argc < 2) {
-        fprintf(stderr,
-                "touchstone: no command given, expected judge, check, bench, new, demo, "
-                "generate, chat, serve, evaluate, train, plan, report or list; try --help\n");
-        return TS_EXIT_USAGE;
-    }
+    if (argc < 2)
+        return ts_fail("no command given, expected %s; try --help", names()), TS_EXIT_USAGE;
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
         help(stdout);
         return delivered(TS_EXIT_PASSED);
@@ -85,12 +96,13 @@ int main(int argc, char **argv)
         printf("touchstone %s\n", TS_VERSION);
         return delivered(TS_EXIT_PASSED);
     }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    const char *near = NULL;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (!strcmp(argv[1], commands[i].name))
             return delivered(commands[i].run(argc - 1, argv + 1));
-    fprintf(stderr,
-            "touchstone: unknown command '%s'; expected judge, check, bench, new, demo, "
-            "generate, chat, serve, evaluate, train, plan, report or list\n",
-            argv[1]);
+        ts_nearer(argv[1], commands[i].name, &near);
+    }
+    ts_fail("unknown command '%s'; expected %s%s%s", argv[1], names(),
+            near ? "; did you mean " : "", near ? near : "");
     return TS_EXIT_USAGE;
 }

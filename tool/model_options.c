@@ -71,17 +71,12 @@ bool ts_parse_kv(const char *text, void *layout)
     return c->name;
 }
 
-static bool find_model(const char **model)
+const char *ts_model_default(void)
 {
     static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
     static char              path[4096];
-    if (*model) return true;
-    *model = getenv("TOUCHSTONE_MODEL");
-    if (!*model && ts_find(places, path, sizeof path)) *model = path;
-    return *model ||
-           ts_complain(
-               "--model",
-               "missing, and no bundled model found; name a folder, a GGUF or a llama2.c file");
+    const char              *named = getenv("TOUCHSTONE_MODEL");
+    return named ? named : ts_find(places, path, sizeof path) ? path : NULL;
 }
 
 bool ts_model_parse(int argc, char **argv, const char *usage, const ts_option *options,
@@ -96,7 +91,11 @@ bool ts_model_parse(int argc, char **argv, const char *usage, const ts_option *o
     m->named = m->model;
     if (m->device == TS_CUDA && m->dtype != TS_F32)
         return ts_complain("--device", "got cuda with --dtype f64, expected f32");
-    return find_model(&m->model);
+    if (!m->model) m->model = ts_model_default();
+    return m->model ||
+           ts_complain(
+               "--model",
+               "missing, and no bundled model found; name a folder, a GGUF or a llama2.c file");
 }
 
 int ts_model_absent(const char *what)

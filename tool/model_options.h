@@ -49,6 +49,9 @@ const ts_option *ts_sampling_options(ts_model_plan *m);
 bool ts_model_parse(int argc, char **argv, const char *usage, const ts_option *options,
                     ts_model_plan *m, int *status);
 
+/* $TOUCHSTONE_MODEL, or the bundled model; NULL: neither. */
+const char *ts_model_default(void);
+
 /* Of a program that was built without what models need: one line, and the exit status. */
 int ts_model_absent(const char *what);
 

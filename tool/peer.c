@@ -176,11 +176,8 @@ bool ts_peers_known(const char *list)
         bool         known = false;
         for (const char *p = TS_PEERS; *p; p += strcspn(p, ","), p += *p == ',')
             known |= strcspn(p, ",") == n && !strncmp(p, list, n);
-        if (!known) {
-            fprintf(stderr, "touchstone bench: --peers: got '%.*s', expected some of %s\n", (int)n,
-                    list, TS_PEERS);
-            return false;
-        }
+        if (!known)
+            return ts_fail("--peers: got '%.*s', expected some of %s", (int)n, list, TS_PEERS);
         list += n + (list[n] == ',');
     }
     return true;

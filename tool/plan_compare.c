@@ -20,7 +20,7 @@ static void cell(const ts_plan_job *j, const ts_plan_ask *a, ts_json *rows)
     ts_json_text(o, "cache", ts_plan_store_name(a->cache.store));
     if (!ts_plan_check(a, why)) {
         ts_json_text(o, "refused", why);
-        if (j->out) fprintf(j->out, "  %15s", "cannot share");
+        ts_print(j->out, "  %15s", "cannot share");
         return;
     }
     const int64_t n = ts_plan_max_context(a);
@@ -36,22 +36,21 @@ static void cell(const ts_plan_job *j, const ts_plan_ask *a, ts_json *rows)
 static void table(const ts_plan_job *j, ts_dtype store, ts_json *rows)
 {
     const ts_plan_ask *a = &j->ask;
-    if (j->out)
-        fprintf(j->out, "\nlargest context at batch %lld, %s cache, %s weights, %lld GPU%s\n%-17s",
-                (long long)a->batch, ts_plan_store_name(store),
-                j->as_shipped ? "published" : ts_plan_weight_name[a->weights], (long long)a->n_gpu,
-                a->n_gpu == 1 ? "" : "s", "");
+    ts_print(j->out, "\nlargest context at batch %lld, %s cache, %s weights, %lld GPU%s\n%-17s",
+             (long long)a->batch, ts_plan_store_name(store),
+             j->as_shipped ? "published" : ts_plan_weight_name[a->weights], (long long)a->n_gpu,
+             a->n_gpu == 1 ? "" : "s", "");
     for (int g = 0; j->out && g < j->n_gpu; g++) fprintf(j->out, "  %15s", j->gpu[g].id);
-    if (j->out) fprintf(j->out, "\n");
+    ts_print(j->out, "\n");
     for (int m = 0; m < j->n_model; m++) {
-        if (j->out) fprintf(j->out, "%-17.40s", j->model[m].id);
+        ts_print(j->out, "%-17.40s", j->model[m].id);
         for (int g = 0; g < j->n_gpu; g++) {
             const ts_plan_ask for_model = ts_plan_for(j, a, &j->model[m]);
             ts_plan_ask       b = ts_plan_with(&for_model, store);
             b.gpu = &j->gpu[g];
             cell(j, &b, rows);
         }
-        if (j->out) fprintf(j->out, "\n");
+        ts_print(j->out, "\n");
     }
 }
 
@@ -81,8 +80,7 @@ bool ts_plan_compare(const ts_plan_job *j)
 {
     ts_json *rows = ts_json_array(j->json, "cells");
     for (size_t i = 0; i < sizeof STORES / sizeof *STORES; i++) table(j, STORES[i], rows);
-    if (j->out)
-        fprintf(j->out, "\n'short': what is missing for a single token. 'any': all layers have a "
-                        "window.\n");
+    ts_print(j->out, "\n'short': what is missing for a single token. 'any': all layers have a "
+                     "window.\n");
     return !j->svg || plot(j);
 }

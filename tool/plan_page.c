@@ -298,6 +298,5 @@ bool ts_plan_page(const ts_plan_job *j, bool asked, const char *path)
     if (f) page(f, j, asked);
     const bool wrote = f && !ferror(f);
     if (f && fclose(f) == 0 && wrote) return true;
-    fprintf(stderr, "touchstone plan: --html: %s: %s\n", path, strerror(errno));
-    return false;
+    return ts_fail("--html: %s: %s", path, strerror(errno));
 }

@@ -104,21 +104,21 @@ static void show_sizes(const ts_plan_job *j)
     ts_json           *o = ts_json_object(j->json, "weight_bytes");
     const int          n = a->model->file_bytes ? TS_N_WEIGHTS : TS_W_FILE;
     const unit         u = unit_of(a->model);
-    if (j->out) fprintf(j->out, "\nweights, %s per GPU      ", u.name);
+    ts_print(j->out, "\nweights, %s per GPU      ", u.name);
     for (int w = 0; w < n; w++) {
         const int64_t bytes = ts_plan_weight_bytes(a->model, a->n_gpu, (ts_plan_weight)w);
         ts_json_int(o, ts_plan_weight_name[w], bytes);
-        if (j->out) fprintf(j->out, "  %s %.2f", ts_plan_weight_name[w], in_unit(u, bytes));
+        ts_print(j->out, "  %s %.2f", ts_plan_weight_name[w], in_unit(u, bytes));
     }
     o = ts_json_object(j->json, "kv_bytes_per_token");
-    if (j->out) fprintf(j->out, "\ncache, bytes per token    ");
+    ts_print(j->out, "\ncache, bytes per token    ");
     for (int i = 0; i < N_STORES; i++) {
         const ts_plan_ask b = ts_plan_with(a, STORES[i]);
         const double      bytes = ts_plan_kv_per_token(b.model, b.n_gpu, &b.cache);
         ts_json_number(o, ts_plan_store_name(STORES[i]), bytes);
-        if (j->out) fprintf(j->out, "  %s %.0f", ts_plan_store_name(STORES[i]), bytes);
+        ts_print(j->out, "  %s %.0f", ts_plan_store_name(STORES[i]), bytes);
     }
-    if (j->out) fprintf(j->out, "\n");
+    ts_print(j->out, "\n");
 }
 
 /* ---- memory ---- */
@@ -197,10 +197,9 @@ static void show_bound(const ts_plan_job *j, const char *name, const ts_plan_bou
     ts_json_number(o, "ms", b->seconds * 1e3);
     ts_json_number(o, "tokens_per_s", b->tokens_per_s);
     ts_json_text(o, "bound_by", memory ? "memory" : "compute");
-    if (j->out)
-        fprintf(j->out, "  %-8s %12.2f %10.1f %12.3f %12.3f %13.1f   %s\n", name, b->intensity,
-                b->ridge, b->memory_s * 1e3, b->compute_s * 1e3, b->tokens_per_s,
-                memory ? "memory" : "compute");
+    ts_print(j->out, "  %-8s %12.2f %10.1f %12.3f %12.3f %13.1f   %s\n", name, b->intensity,
+             b->ridge, b->memory_s * 1e3, b->compute_s * 1e3, b->tokens_per_s,
+             memory ? "memory" : "compute");
 }
 
 static void show_speed(const ts_plan_job *j)
@@ -208,9 +207,8 @@ static void show_speed(const ts_plan_job *j)
     ts_plan_bound decode, prefill;
     ts_plan_decode(&j->ask, &decode);
     ts_plan_prefill(&j->ask, &prefill);
-    if (j->out)
-        fprintf(j->out, "\nno faster than  flops/byte      ridge    memory ms   compute ms      "
-                        "tokens/s   bound by\n");
+    ts_print(j->out, "\nno faster than  flops/byte      ridge    memory ms   compute ms      "
+                     "tokens/s   bound by\n");
     show_bound(j, "decode", &decode);
     show_bound(j, "prefill", &prefill);
 }
@@ -222,9 +220,8 @@ static void show_growth(const ts_plan_job *j)
     char       number[TS_PLAN_NUMBER];
     ts_json   *rows = ts_json_array(j->json, "growth");
     const unit u = unit_of(j->ask.model);
-    if (j->out)
-        fprintf(j->out, "\n%12s  cache per GPU, %s\n%12s  %10s %10s %10s   memory %s %12s\n",
-                "context", u.name, "", "bf16", "int8", "int4", u.name, "decode ms");
+    ts_print(j->out, "\n%12s  cache per GPU, %s\n%12s  %10s %10s %10s   memory %s %12s\n",
+             "context", u.name, "", "bf16", "int8", "int4", u.name, "decode ms");
     for (int i = 0; i < N_POINTS; i++) {
         ts_plan_ask    a = j->ask;
         ts_plan_memory m;
@@ -232,20 +229,19 @@ static void show_growth(const ts_plan_job *j)
         ts_json       *o = ts_json_object(rows, NULL);
         a.context = INT64_C(1024) << i;
         ts_json_int(o, "context", a.context);
-        if (j->out) fprintf(j->out, "%12s ", ts_plan_count(a.context, number));
+        ts_print(j->out, "%12s ", ts_plan_count(a.context, number));
         for (int k = 0; k < N_NARROW; k++) {
             const ts_plan_ask narrow = ts_plan_with(&a, NARROW[k]);
             const int64_t     bytes = ts_plan_cache_bytes(&narrow);
             ts_json_int(o, ts_plan_store_name(NARROW[k]), bytes);
-            if (j->out) fprintf(j->out, " %10.3f", in_unit(u, bytes));
+            ts_print(j->out, " %10.3f", in_unit(u, bytes));
         }
         ts_plan_memory_of(&a, &m);
         ts_plan_decode(&a, &b);
         ts_json_int(o, "total", m.total);
         ts_json_number(o, "decode_ms", b.seconds * 1e3);
-        if (j->out)
-            fprintf(j->out, " %12.3f %12.3f%s\n", in_unit(u, m.total), b.seconds * 1e3,
-                    m.missing ? "   does not fit" : "");
+        ts_print(j->out, " %12.3f %12.3f%s\n", in_unit(u, m.total), b.seconds * 1e3,
+                 m.missing ? "   does not fit" : "");
     }
 }
 
@@ -257,7 +253,7 @@ static void show_variant(const ts_plan_job *j, ts_json *rows, const char *name,
     char     number[TS_PLAN_NUMBER], why[TS_PLAN_WHY];
     ts_json *o = ts_json_object(rows, NULL);
     ts_json_text(o, "heads", name);
-    if (j->out) fprintf(j->out, "  %-26.26s", name);
+    ts_print(j->out, "  %-26.26s", name);
     for (int k = 0; k < N_NARROW; k++) {
         ts_plan_ask a = ts_plan_with(&j->ask, NARROW[k]);
         a.model = m;
@@ -267,9 +263,9 @@ static void show_variant(const ts_plan_job *j, ts_json *rows, const char *name,
         ts_json      *cell = ts_json_object(o, ts_plan_store_name(NARROW[k]));
         ts_json_number(cell, "bytes_per_token", bytes);
         ts_json_int(cell, "max_context", most);
-        if (j->out) fprintf(j->out, " %9.0f %12s", bytes, ts_plan_count(most, number));
+        ts_print(j->out, " %9.0f %12s", bytes, ts_plan_count(most, number));
     }
-    if (j->out) fprintf(j->out, "\n");
+    ts_print(j->out, "\n");
 }
 
 /* Weights stay the same: only the cache changes. */
@@ -278,11 +274,10 @@ static void show_gains(const ts_plan_job *j)
     ts_plan_model m = *j->ask.model;
     char          name[64];
     ts_json      *rows = ts_json_array(j->json, "gains");
-    if (j->out)
-        fprintf(j->out,
-                "\nbytes per token and largest context at batch %lld, by heads and codes\n"
-                "  %-26s %22s %22s %22s\n",
-                (long long)j->ask.batch, "", "bf16", "int8", "int4");
+    ts_print(j->out,
+             "\nbytes per token and largest context at batch %lld, by heads and codes\n"
+             "  %-26s %22s %22s %22s\n",
+             (long long)j->ask.batch, "", "bf16", "int8", "int4");
     snprintf(name, sizeof name, "unchanged (%s)", attention_name(&m));
     show_variant(j, rows, name, j->ask.model);
     if (m.kv_rank) { /* keys of nope + rope channels and values of v_dim, per head */

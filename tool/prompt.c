@@ -15,6 +15,7 @@
 #include "markup.h"
 #include "run.h"
 #include "score.h"
+#include "tool.h"
 
 #define C_PARTS                                                                                    \
     { "%s/adapter.c", "adapter-example.c" }, { "%s/selftest.c", "selftest.c" },                    \
@@ -88,14 +89,14 @@ const ts_prompt_language ts_prompt_languages[] = {
 
 /* ---- files ---- */
 
-static char *slurp(const char *folder, const char *file)
+char *ts_slurp(const char *folder, const char *file)
 {
     char   path[4300], *text = NULL;
     size_t n = 0;
     snprintf(path, sizeof path, "%s/%s", folder, file);
     FILE *f = fopen(path, "r");
     if (!f || getdelim(&text, &n, 0, f) < 0) {
-        fprintf(stderr, "touchstone new: %s: cannot be read\n", path);
+        ts_complain(path, "cannot be read");
         free(text), text = NULL;
     }
     if (f) fclose(f);
@@ -106,7 +107,7 @@ static char *template_of(const char *templates, const char *id, const char *file
 {
     char name[128];
     snprintf(name, sizeof name, "%s/%s", id, file);
-    return slurp(templates, name);
+    return ts_slurp(templates, name);
 }
 
 /* Writes a text in which `mark` stands for `value`; the rest of it, if there is none. */
@@ -247,7 +248,7 @@ static bool put_common(const page *p, const char *file)
 {
     char name[64];
     snprintf(name, sizeof name, "common/%s", file);
-    char *text = slurp(p->templates, name);
+    char *text = ts_slurp(p->templates, name);
     if (text) put_text(p, text);
     free(text);
     return text;
@@ -421,10 +422,8 @@ static bool put_example(const page *p, const char *text)
 {
     fprintf(p->to, "## Example\n\n");
     if (put_section(p, text, "## Example\n")) return true;
-    const bool ok = ts_worked_example(p->t, p->to);
-    if (!ok)
-        fprintf(stderr, "touchstone new: %s: no case is small enough for an example\n", p->t->name);
-    return ok;
+    return ts_worked_example(p->t, p->to) ||
+           ts_complain(p->t->name, "no case is small enough for an example");
 }
 
 bool ts_prompt_write(const ts_task *t, const ts_prompt_language *l, const char *templates,

@@ -26,6 +26,9 @@ typedef struct ts_prompt_language {
 
 extern const ts_prompt_language ts_prompt_languages[]; /* name NULL ends */
 
+/* A whole file of a folder; NULL and one line on standard error if it cannot be read. */
+char *ts_slurp(const char *folder, const char *file);
+
 /* The starter: the template, adapted to the language, with the signature that the task has. */
 bool ts_starter_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
                       FILE *to);

@@ -111,9 +111,7 @@ static bool add_log(logs *l, const char *path)
     char       why[TS_WHY];
     ts_records r;
     if (!ts_records_read(path, &r, why)) return complain(path, why), false;
-    if (r.n_torn)
-        fprintf(stderr, "touchstone report: %s: line %zu is incomplete and was skipped\n", path,
-                r.n + 1);
+    if (r.n_torn) ts_fail("%s: line %zu is incomplete and was skipped", path, r.n + 1);
     l->n_records += r.n;
     l->n++;
     const bool ok = ts_merge_add(l->merge, &r, why);
@@ -147,7 +145,7 @@ static void await_shards(logs *l, const char *dir)
     }
     fclose(f);
     if (!missing) return;
-    fprintf(stderr, "touchstone report: %s: %d of %d shards have no log yet\n", dir, missing, n);
+    ts_fail("%s: %d of %d shards have no log yet", dir, missing, n);
     ts_merge_await(l->merge);
 }
 

@@ -24,7 +24,7 @@ typedef struct shards {
 
 static int complain(const char *what, const char *why)
 {
-    fprintf(stderr, "touchstone judge: %s: %s\n", what, why);
+    ts_fail("%s: %s", what, why);
     return TS_EXIT_USAGE;
 }
 
@@ -158,9 +158,8 @@ int ts_judge_slurm(ts_run *c, const char *dir, const char *const *given, int arg
     for (int i = 0; given[i]; i++)
         if (!count(c, given[i], &s)) return TS_EXIT_USAGE;
     if (s.n_other)
-        fprintf(stderr,
-                "touchstone judge: --slurm: %d entrants left out; judge them with --device %s\n",
-                s.n_other, c->device == TS_CPU ? "cuda" : "cpu");
+        ts_fail("--slurm: %d entrants left out; judge them with --device %s", s.n_other,
+                c->device == TS_CPU ? "cuda" : "cpu");
     if (!s.all) return complain("--slurm", "no entrants for this device");
     if ((mkdir(dir, 0777) && errno != EEXIST) || !realpath(dir, whole) ||
         !getcwd(here, sizeof here) || readlink("/proc/self/exe", program, sizeof program - 1) < 0)

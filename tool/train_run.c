@@ -152,9 +152,8 @@ static void tell_packed(const work *w, ts_json *json)
     struct stat  is;
     const double n = (double)ts_net_matrix_count(w->n);
     if (!w->p->ternary || !path_in(w, "ternary.safetensors", path) || stat(path, &is)) return;
-    if (w->out)
-        fprintf(w->out, "packed    %lld bytes, %.3f bits per weight for %.0f weights in matrices\n",
-                (long long)is.st_size, 8 * (double)is.st_size / n, n);
+    ts_print(w->out, "packed    %lld bytes, %.3f bits per weight for %.0f weights in matrices\n",
+             (long long)is.st_size, 8 * (double)is.st_size / n, n);
     ts_json_int(json, "packed_bytes", is.st_size);
 }
 
@@ -166,7 +165,7 @@ static bool export_gguf(const work *w, ts_json *json)
     if (!w->p->gguf || w->team.rank) return true;
     if (!ts_folder_export_gguf(w->p->out, why)) return ts_complain("--export", why);
     if (!path_in(w, "model.gguf", path) || stat(path, &is)) return false;
-    if (w->out) fprintf(w->out, "exported  %s, %lld bytes\n", path, (long long)is.st_size);
+    ts_print(w->out, "exported  %s, %lld bytes\n", path, (long long)is.st_size);
     ts_json_int(json, "gguf_bytes", is.st_size);
     return true;
 }
@@ -210,12 +209,11 @@ static bool run(work *w, ts_json *json)
         if (w->terminal) fputs("\r\x1b[K", stderr);
         return ts_complain(p->out, why);
     }
-    if (w->out)
-        fprintf(
-            w->out,
-            "best      step %lld of %lld%s: held out %.4f, %.4f bits/byte; %.1f s; written to %s\n",
-            (long long)r.best_step, (long long)r.n_step, r.early ? ", stopped early" : "", r.best,
-            r.best_bits_per_byte, r.took_s, p->out);
+    ts_print(
+        w->out,
+        "best      step %lld of %lld%s: held out %.4f, %.4f bits/byte; %.1f s; written to %s\n",
+        (long long)r.best_step, (long long)r.n_step, r.early ? ", stopped early" : "", r.best,
+        r.best_bits_per_byte, r.took_s, p->out);
     ts_json_int(json, "steps", r.n_step);
     ts_json_int(json, "best_step", r.best_step);
     ts_json_number(json, "best_held_out", r.best);

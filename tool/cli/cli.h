@@ -21,6 +21,9 @@ bool ts_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * that it cannot open, or a file in a folder. */
 bool ts_complain(const char *what, const char *why);
 
+/* fprintf, unless `to` is NULL: tables are not printed if JSON goes to standard output. */
+void ts_print(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* ---- options ---- */
 
 typedef struct ts_choice {

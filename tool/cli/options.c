@@ -31,6 +31,14 @@ bool ts_fail(const char *format, ...)
     return false;
 }
 
+void ts_print(FILE *to, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    if (to) vfprintf(to, format, list);
+    va_end(list);
+}
+
 bool ts_complain(const char *what, const char *why)
 {
     size_t n = 0; /* ts_say writes ? for each byte that is not printable ASCII */

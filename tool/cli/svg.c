@@ -239,8 +239,7 @@ static void legend(FILE *f, const ts_look *l, int i, const char *name)
 
 static bool failed(const char *path)
 {
-    fprintf(stderr, "touchstone %s: --svg: %s: %s\n", ts_command(), path, strerror(errno));
-    return false;
+    return ts_fail("--svg: %s: %s", path, strerror(errno));
 }
 
 /* limit: NULL for none. */

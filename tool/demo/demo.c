@@ -50,6 +50,12 @@ void ts_demo_progress(const char *what, int64_t done, int64_t n)
     fflush(stderr);
 }
 
+int ts_demo_end(const ts_demo_args *a, bool passed, bool drawn)
+{
+    ts_json_bool(a->json, "passed", passed);
+    return !drawn ? TS_EXIT_BROKEN : passed ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+}
+
 /* The usage text, with a line per demo. */
 static const char *usage(void)
 {

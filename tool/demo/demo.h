@@ -15,6 +15,9 @@ typedef struct ts_demo_args {
     FILE       *table; /* output of the table; NULL if JSON goes to standard output */
 } ts_demo_args;
 
+/* Writes "passed" to the JSON; the exit status of a demo that ran to its end. `drawn`: its plot was
+ * written, or is not wanted. */
+int ts_demo_end(const ts_demo_args *a, bool passed, bool drawn);
 /* On a terminal: which of n parts runs now; done == n removes the line. */
 void ts_demo_progress(const char *what, int64_t done, int64_t n);
 

@@ -120,7 +120,7 @@ static bool run(const ts_demo_model *m, const int32_t *prompt, trace *t, found *
     t->logits = malloc((size_t)(WIDTH * n_vocab) * sizeof *t->logits);
     bool ok =
         t->logits && ts_beams_create(m->m, &o, &b, why) && ts_stateless_create(m->m, &o, &s, why);
-    if (!ok) fprintf(stderr, "touchstone demo: beam: %s\n", why);
+    if (!ok) ts_complain("beam", why);
     if (ok) {
         t->inner = ts_beams_model(b);
         t->beams = b;
@@ -163,13 +163,12 @@ static void show_cache(const ts_demo_args *a, const trace *t, int step)
 {
     const ts_beams_stats  none = { 0 }, *s = &t->stats[step];
     const ts_beams_stats *before = step ? &t->stats[step - 1] : &none;
-    if (a->table)
-        fprintf(a->table,
-                "        cache: %lld tokens run, %lld fork%s, %lld pages shared, %lld copied on "
-                "write\n",
-                (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
-                s->n_fork - before->n_fork == 1 ? "" : "s", (long long)(s->shared - before->shared),
-                (long long)(s->copied - before->copied));
+    ts_print(a->table,
+             "        cache: %lld tokens run, %lld fork%s, %lld pages shared, %lld copied on "
+             "write\n",
+             (long long)(s->n_row - before->n_row), (long long)(s->n_fork - before->n_fork),
+             s->n_fork - before->n_fork == 1 ? "" : "s", (long long)(s->shared - before->shared),
+             (long long)(s->copied - before->copied));
 }
 
 static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer *words)
@@ -187,10 +186,9 @@ static void show_steps(const ts_demo_args *a, const trace *t, const ts_tokenizer
             ts_json_int(o, "from", b->from + 1);
             ts_json_int(o, "token", b->string[PROMPT + s - 1]);
             ts_json_number(o, "logprob", b->logprob);
-            if (a->table)
-                fprintf(a->table, "step %2d  slot %d <- %d  %-14s logprob %8.3f  score %7.3f%s\n",
-                        s, i + 1, b->from + 1, label, b->logprob, b->logprob / pow(s, ALPHA),
-                        goes_on(t, s, i) ? "" : "  not continued");
+            ts_print(a->table, "step %2d  slot %d <- %d  %-14s logprob %8.3f  score %7.3f%s\n", s,
+                     i + 1, b->from + 1, label, b->logprob, b->logprob / pow(s, ALPHA),
+                     goes_on(t, s, i) ? "" : "  not continued");
         }
     }
 }
@@ -238,8 +236,8 @@ int ts_demo_beam(const ts_demo_args *a)
     int32_t       prompt[PROMPT];
     double        far = 0;
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
-    if (ok && a->table)
-        fprintf(
+    if (ok)
+        ts_print(
             a->table,
             "Beam search: %d slots, %d tokens after a prompt of %d, score = logprob / length^%g.\n",
             WIDTH, STEPS, PROMPT, ALPHA);
@@ -255,14 +253,13 @@ int ts_demo_beam(const ts_demo_args *a)
     ts_demo_model_close(&m);
     if (!ok) return TS_EXIT_BROKEN;
     const ts_beams_stats *s = &t.stats[t.n_step - 1];
-    if (a->table)
-        fprintf(a->table,
-                "\n%lld tokens run; %lld if every string were recomputed. Pages of %d tokens: at "
-                "most %lld in use,\n%lld if each beam had its own; forks shared %lld and copied "
-                "%lld. The search without a cache finds\n%s, with scores within %.1e.\n",
-                (long long)s->n_row, (long long)s->n_string_row, PAGE, (long long)s->held_most,
-                (long long)s->alone_most, (long long)s->shared, (long long)s->copied,
-                right ? "the same tokens" : "FAILED: other tokens", far);
+    ts_print(a->table,
+             "\n%lld tokens run; %lld if every string were recomputed. Pages of %d tokens: at "
+             "most %lld in use,\n%lld if each beam had its own; forks shared %lld and copied "
+             "%lld. The search without a cache finds\n%s, with scores within %.1e.\n",
+             (long long)s->n_row, (long long)s->n_string_row, PAGE, (long long)s->held_most,
+             (long long)s->alone_most, (long long)s->shared, (long long)s->copied,
+             right ? "the same tokens" : "FAILED: other tokens", far);
     ts_json_int(a->json, "tokens_run", s->n_row);
     ts_json_int(a->json, "tokens_without_cache", s->n_string_row);
     ts_json_int(a->json, "pages_peak", s->held_most);
@@ -270,6 +267,5 @@ int ts_demo_beam(const ts_demo_args *a)
     ts_json_int(a->json, "pages_shared", s->shared);
     ts_json_int(a->json, "pages_copied", s->copied);
     ts_json_number(a->json, "farthest_score", far);
-    ts_json_bool(a->json, "passed", right);
-    return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    return ts_demo_end(a, right, true);
 }

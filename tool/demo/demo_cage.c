@@ -247,27 +247,20 @@ int ts_demo_cage(const ts_demo_args *a)
     ts_layernorm_forward_args args;
     found                     got[N_TRIALS];
     bool                      passed = true;
-    if (!ts_arena_open(&m)) {
-        fprintf(stderr, "touchstone demo: cage: cannot reserve address space\n");
-        return TS_EXIT_BROKEN;
-    }
+    if (!ts_arena_open(&m))
+        return ts_complain("cage", "cannot reserve address space"), TS_EXIT_BROKEN;
     lay_out(&m, &args, a->seed);
     ts_json *rows = ts_json_array(a->json, "rows");
-    if (a->table)
-        fprintf(a->table,
-                "Pages of %zu bytes. Each access runs in a process of its own.\n\n%-26s %-22s %s\n",
-                ts_page(), "access", "process", "fault found");
+    ts_print(a->table,
+             "Pages of %zu bytes. Each access runs in a process of its own.\n\n%-26s %-22s %s\n",
+             ts_page(), "access", "process", "fault found");
     for (int t = 0; t < N_TRIALS; t++) {
-        if (!attempt(&m, &TRIALS[t], &args, &got[t])) {
-            fprintf(stderr, "touchstone demo: cage: the process of '%s' failed\n", TRIALS[t].what);
-            return TS_EXIT_BROKEN;
-        }
+        if (!attempt(&m, &TRIALS[t], &args, &got[t]))
+            return ts_fail("cage: the process of '%s' failed", TRIALS[t].what), TS_EXIT_BROKEN;
         const char *ended = got[t].signal ? strsignal(got[t].signal) : "ends normally";
         const char *fault = ts_fault_name(got[t].flaw.fault);
         passed = passed && got[t].flaw.fault == TRIALS[t].fault;
-        if (a->table)
-            fprintf(a->table, "%-26s %-22s %s %s\n", TRIALS[t].what, ended, fault,
-                    got[t].flaw.what);
+        ts_print(a->table, "%-26s %-22s %s %s\n", TRIALS[t].what, ended, fault, got[t].flaw.what);
         ts_json *o = ts_json_object(rows, NULL);
         ts_json_text(o, "access", TRIALS[t].what);
         ts_json_int(o, "signal", got[t].signal);
@@ -276,6 +269,5 @@ int ts_demo_cage(const ts_demo_args *a)
     }
     const bool drawn = !a->svg || draw(&m, got, a->svg);
     ts_arena_close(&m);
-    ts_json_bool(a->json, "passed", passed);
-    return !drawn ? TS_EXIT_BROKEN : passed ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    return ts_demo_end(a, passed, drawn);
 }

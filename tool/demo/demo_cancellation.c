@@ -220,23 +220,19 @@ int ts_demo_cancellation(const ts_demo_args *a)
     static point p[N_DTYPES][N_OFFSETS];
     double       offsets[N_OFFSETS];
     ts_json     *rows = ts_json_array(a->json, "rows");
-    if (a->table)
-        fprintf(
-            a->table,
-            "Relative error of the variance of %d values, unit noise on an offset, against the "
-            "exact\nvariance of the rounded data. One-pass loses two digits per decade of the "
-            "offset; two-pass is as\naccurate as its mean.\n\n%-5s  %6s  %9s  %9s  %9s  %9s  %9s\n",
-            D, "dtype", "offset", "one-pass", "Welford", "two-pass", "ours", "allowed");
+    ts_print(
+        a->table,
+        "Relative error of the variance of %d values, unit noise on an offset, against the "
+        "exact\nvariance of the rounded data. One-pass loses two digits per decade of the "
+        "offset; two-pass is as\naccurate as its mean.\n\n%-5s  %6s  %9s  %9s  %9s  %9s  %9s\n",
+        D, "dtype", "offset", "one-pass", "Welford", "two-pass", "ours", "allowed");
     for (int t = 0; t < N_DTYPES; t++)
         for (int i = 0; i < N_OFFSETS; i++) {
             const char *name = ts_format_of(DTYPES[t])->name;
             offsets[i] = pow(10, i);
             const ts_status s = measure(DTYPES[t], offsets[i], ts_bits(a->seed, 0), &p[t][i]);
-            if (s) {
-                fprintf(stderr, "touchstone demo: layernorm_forward %s: %s\n", name,
-                        ts_status_text(s));
-                return TS_EXIT_BROKEN;
-            }
+            if (s)
+                return ts_fail("layernorm_forward %s: %s", name, ts_status_text(s)), TS_EXIT_BROKEN;
             if (a->table) print_row(a->table, name, offsets[i], &p[t][i]);
             json_row(rows, name, offsets[i], &p[t][i]);
         }

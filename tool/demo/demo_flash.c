@@ -133,8 +133,7 @@ static bool grow(const ts_demo_args *a, double *size, taken *full, taken *ours)
     }
     ts_demo_progress("length", 1, 1);
     free(x.q), free(x.k), free(x.v), free(x.o);
-    if (!ok) fprintf(stderr, "touchstone demo: flash: the measuring process failed\n");
-    return ok;
+    return ok || ts_complain("flash", "the measuring process failed");
 }
 
 /* True if results agree, and at the longest length tiles take less than 1/16 of the matrix. */
@@ -143,12 +142,11 @@ static bool show_growth(const ts_demo_args *a, const double *size, const taken *
 {
     ts_json *rows = ts_json_array(a->json, "rows");
     bool     ok = true;
-    if (a->table)
-        fprintf(a->table,
-                "One head of %d channels, f32, one thread: peak memory beyond inputs and output, "
-                "and CPU time, each\nin a process of its own. The full matrix is plain C.\n\n"
-                "%8s  %16s  %16s  %14s  %14s  %s\n",
-                D, "N", "full matrix, KiB", "in tiles, KiB", "full, ms", "in tiles, ms", "result");
+    ts_print(a->table,
+             "One head of %d channels, f32, one thread: peak memory beyond inputs and output, "
+             "and CPU time, each\nin a process of its own. The full matrix is plain C.\n\n"
+             "%8s  %16s  %16s  %14s  %14s  %s\n",
+             D, "N", "full matrix, KiB", "in tiles, KiB", "full, ms", "in tiles, ms", "result");
     for (int i = 0; i < N_SIZES; i++) {
         const bool agree = fabs(full[i].first - ours[i].first) <= 1e-5;
         ts_json   *o = ts_json_object(rows, NULL);
@@ -158,10 +156,9 @@ static bool show_growth(const ts_demo_args *a, const double *size, const taken *
         ts_json_number(o, "tiled_bytes", ours[i].bytes);
         ts_json_number(o, "full_seconds", full[i].seconds);
         ts_json_number(o, "tiled_seconds", ours[i].seconds);
-        if (a->table)
-            fprintf(a->table, "%8.0f  %16.0f  %16.0f  %14.2f  %14.2f  %s\n", size[i],
-                    full[i].bytes / 1024, ours[i].bytes / 1024, 1e3 * full[i].seconds,
-                    1e3 * ours[i].seconds, agree ? "agree" : "DIFFER");
+        ts_print(a->table, "%8.0f  %16.0f  %16.0f  %14.2f  %14.2f  %s\n", size[i],
+                 full[i].bytes / 1024, ours[i].bytes / 1024, 1e3 * full[i].seconds,
+                 1e3 * ours[i].seconds, agree ? "agree" : "DIFFER");
     }
     return ok && 16 * ours[N_SIZES - 1].bytes < full[N_SIZES - 1].bytes;
 }
@@ -299,7 +296,7 @@ static bool show_stability(const ts_demo_args *a)
         if (!ts_demo_ok("flash_attention", errors_of(&s, error, &over))) return false;
         ts_json *o = ts_json_object(rows, NULL);
         ts_json_text(o, "scores", name);
-        if (a->table) fprintf(a->table, "%-18s", name);
+        ts_print(a->table, "%-18s", name);
         for (int w = 0; w < N_WAYS; w++) {
             ts_json_number(o, WAYS[w], fmin(error[w], 1e300));
             if (!a->table) continue;
@@ -307,17 +304,16 @@ static bool show_stability(const ts_demo_args *a)
             else fprintf(a->table, "  %15s", "not finite");
         }
         ts_json_number(o, "of_bound", over);
-        if (a->table) fprintf(a->table, "  %12.3f\n", over);
+        ts_print(a->table, "  %12.3f\n", over);
         right = right && over <= 1;
         /* If the first or last tile dominates, the corresponding wrong method must be visibly
          * wrong. */
         if (kind == 1) told = told && !(error[TILE_MAXIMUM] < 1e-2);
         if (kind == 2) told = told && !(error[INVERTED] < 1e-2);
     }
-    if (a->table)
-        fprintf(a->table, "\nOnly the running maximum, with exp(old - new) applied to both sums, "
-                          "survives every input. A tile's own\nmaximum overflows when it falls; "
-                          "the inverted factor overflows when it rises.\n");
+    ts_print(a->table, "\nOnly the running maximum, with exp(old - new) applied to both sums, "
+                       "survives every input. A tile's own\nmaximum overflows when it falls; "
+                       "the inverted factor overflows when it rises.\n");
     return right && told;
 }
 
@@ -342,7 +338,5 @@ int ts_demo_flash(const ts_demo_args *a)
         y[2][i] = 1e3 * ours[i].seconds;
         y[3][i] = 1e3 * full[i].seconds;
     }
-    if (a->svg && !ts_svg_write(a->svg, plots, 2)) return TS_EXIT_BROKEN;
-    ts_json_bool(a->json, "passed", less && stable);
-    return less && stable ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    return ts_demo_end(a, less && stable, !a->svg || ts_svg_write(a->svg, plots, 2));
 }

@@ -216,19 +216,19 @@ static void show(table *t, way w, const ts_gradients_case *c, const ts_gradients
     snprintf(shape, sizeof shape, "%lldx%lld", (long long)c->n_rows, (long long)c->n_cols);
     ts_json_text(o, "way", WAYS[w]);
     ts_json_text(o, "shape", shape);
-    if (t->a->table) fprintf(t->a->table, "%-19s  %9s", WAYS[w], shape);
+    ts_print(t->a->table, "%-19s  %9s", WAYS[w], shape);
     for (int k = 0; k < TS_N_GRADIENTS; k++) {
         right = right && r->error[k] <= r->limit[k];
         ts_json_number(o, names[k], r->error[k]);
         if (w != NAIVE) ts_json_number(o, limits[k], r->limit[k]);
         if (t->a->table && w != NAIVE)
             fprintf(t->a->table, "  %7.1e (%7.1e)", r->error[k], r->limit[k]);
-        else if (t->a->table) fprintf(t->a->table, "  %7.1e          ", r->error[k]);
+        else ts_print(t->a->table, "  %7.1e          ", r->error[k]);
     }
     const char *verdict = w == NAIVE ? "not checked" : right ? "right" : "WRONG";
     ts_json_number(o, "seconds", took);
     ts_json_text(o, "verdict", verdict);
-    if (t->a->table) fprintf(t->a->table, "  %7.2f  %s\n", took, verdict), fflush(t->a->table);
+    ts_print(t->a->table, "  %7.2f  %s\n", took, verdict), fflush(t->a->table);
     if (w != NAIVE && !right) t->passed = false;
 }
 
@@ -277,9 +277,8 @@ static void extrapolate(const table *t, const ts_gradients_case *c, double took)
     const double all =
         took * naive_cost(BIG_ROWS, BIG_COLS) / naive_cost((double)c->n_rows, (double)c->n_cols);
     ts_json_number(t->a->json, "naive_extrapolated_seconds", all);
-    if (t->a->table)
-        fprintf(t->a->table, "%-19s  %4dx%d%57s  %7.1e  extrapolated, not run: %.1f years\n",
-                WAYS[NAIVE], BIG_ROWS, BIG_COLS, "", all, all / (365.25 * 86400));
+    ts_print(t->a->table, "%-19s  %4dx%d%57s  %7.1e  extrapolated, not run: %.1f years\n",
+             WAYS[NAIVE], BIG_ROWS, BIG_COLS, "", all, all / (365.25 * 86400));
 }
 
 /* Runs every method that applies to this shape, and hashes the inputs before and after. */
@@ -320,26 +319,23 @@ int ts_demo_gradients(const ts_demo_args *a)
     };
     const double begin = ts_seconds();
     table        t = { a, ts_json_array(a->json, "rows"), true, true };
-    if (a->table)
-        fprintf(a->table,
-                "Float64 gradients of sum(dy * layernorm(x)) against independent methods.\nError "
-                "(limit): relative to the largest value for the first three methods, to the "
-                "magnitudes that\ncancel for differences. Every error must be within its "
-                "limit.\n\n%-19s  %9s  %-17s  %-17s  %-17s  %7s  %s\n",
-                "way", "shape", "dx", "dgamma", "dbeta", "seconds", "verdict");
+    ts_print(a->table,
+             "Float64 gradients of sum(dy * layernorm(x)) against independent methods.\nError "
+             "(limit): relative to the largest value for the first three methods, to the "
+             "magnitudes that\ncancel for differences. Every error must be within its "
+             "limit.\n\n%-19s  %9s  %-17s  %-17s  %-17s  %7s  %s\n",
+             "way", "shape", "dx", "dgamma", "dbeta", "seconds", "verdict");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (!run_shape(&t, shapes[i].n_rows, shapes[i].n_cols, shapes[i].ways))
             return TS_EXIT_BROKEN;
     const bool passed = t.passed && t.unchanged;
     ts_json_bool(a->json, "inputs_unchanged", t.unchanged);
-    ts_json_bool(a->json, "passed", passed);
     ts_json_number(a->json, "seconds", ts_seconds() - begin);
-    if (a->table)
-        fprintf(a->table, "\nInputs %s afterwards. %s in %.1f s on one thread.\n",
-                t.unchanged ? "unchanged" : "CHANGED",
-                passed     ? "Every gradient is correct"
-                : t.passed ? "FAILED: the inputs changed"
-                           : "FAILED: a gradient is WRONG",
-                ts_seconds() - begin);
-    return passed ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    ts_print(a->table, "\nInputs %s afterwards. %s in %.1f s on one thread.\n",
+             t.unchanged ? "unchanged" : "CHANGED",
+             passed     ? "Every gradient is correct"
+             : t.passed ? "FAILED: the inputs changed"
+                        : "FAILED: a gradient is WRONG",
+             ts_seconds() - begin);
+    return ts_demo_end(a, passed, true);
 }

@@ -13,8 +13,7 @@
 
 bool ts_demo_ok(const char *what, ts_status s)
 {
-    if (s) fprintf(stderr, "touchstone demo: %s: %s\n", what, ts_status_text(s));
-    return !s;
+    return !s || ts_complain(what, ts_status_text(s));
 }
 
 /* CPU time: demos use one thread, and other programs affect it less than wall time. */
@@ -25,6 +24,23 @@ double ts_demo_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+ts_kv_dims ts_demo_kv_dims(int64_t n_layer, int64_t n_seq, int64_t n_q_head, int64_t n_kv_head,
+                           int64_t head_dim, int64_t capacity)
+{
+    return (ts_kv_dims) {
+        .n_layer = n_layer,
+        .n_seq_max = n_seq,
+        .n_q_head = n_q_head,
+        .n_kv_head = n_kv_head,
+        .head_dim = head_dim,
+        .capacity = capacity,
+        .max_call_tokens = capacity,
+        .io_dtype = TS_BF16,
+        .store_dtype = TS_BF16,
+        .scale = 1 / sqrt((double)head_dim),
+    };
+}
+
 bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k)
 {
     *k = (ts_demo_kv) { .x = { .n_threads = 1, .deterministic = 1 } };
@@ -33,11 +49,8 @@ bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k)
     k->memory = malloc(k->state_bytes);
     k->x.workspace = malloc(k->workspace_bytes);
     k->x.workspace_bytes = k->workspace_bytes;
-    if (!k->memory || !k->x.workspace) {
-        fprintf(stderr, "touchstone demo: out of memory for a cache of %zu bytes\n",
-                k->state_bytes);
-        return false;
-    }
+    if (!k->memory || !k->x.workspace)
+        return ts_fail("out of memory for a cache of %zu bytes", k->state_bytes);
     return ts_demo_ok("kv_create", ts_kv_create(d, &k->x, k->memory, k->state_bytes, &k->c));
 }
 
@@ -62,22 +75,6 @@ typedef struct sharing {
     bool    equal;     /* bitwise, to full heads with the same values */
 } sharing;
 
-static ts_kv_dims gqa_dims(int64_t n_kv_head)
-{
-    return (ts_kv_dims) {
-        .n_layer = N_LAYER,
-        .n_seq_max = 1,
-        .n_q_head = Q_HEADS,
-        .n_kv_head = n_kv_head,
-        .head_dim = D,
-        .capacity = LENGTH,
-        .max_call_tokens = LENGTH,
-        .io_dtype = TS_BF16,
-        .store_dtype = TS_BF16,
-        .scale = 1 / sqrt(D),
-    };
-}
-
 /* Head h of a row gets the values of head h * n_kv / n_head in a cache of n_kv heads. */
 static void fill_rows(uint16_t *x, uint64_t seed, int64_t n_head, int64_t n_kv)
 {
@@ -92,7 +89,7 @@ static void fill_rows(uint16_t *x, uint64_t seed, int64_t n_head, int64_t n_kv)
 static bool attend_shared(uint64_t seed, int64_t n_head, int64_t n_kv, uint16_t *rows,
                           uint16_t *out, sharing *s)
 {
-    const ts_kv_dims d = gqa_dims(n_head);
+    const ts_kv_dims d = ts_demo_kv_dims(N_LAYER, 1, Q_HEADS, n_head, D, LENGTH);
     const int64_t    n = LENGTH, one = 1;
     uint16_t        *k = rows, *v = rows + (size_t)LENGTH * Q_HEADS * D, q[Q_HEADS * D];
     ts_demo_kv       kv;
@@ -162,25 +159,21 @@ int ts_demo_gqa(const ts_demo_args *a)
     bool     equal = true, exact = true;
     ts_json *rows = ts_json_array(a->json, "rows");
     if (!measure_sharing(a->seed, s)) return TS_EXIT_BROKEN;
-    if (a->table)
-        fprintf(a->table,
-                "A cache of %d tokens, %d layers, %d query heads of %d channels, in bf16. Query "
-                "heads share\nkeys and values in groups; fewer KV heads mean less to store, and "
-                "less to read for each token.\n\n%-4s  %8s  %12s  %12s  %8s  %12s  %10s  %9s  %s\n",
-                LENGTH, N_LAYER, Q_HEADS, D, "", "KV heads", "allocated, B", "B per token",
-                "saving", "tokens / GiB", "attend, us", "faster", "bits");
+    ts_print(a->table,
+             "A cache of %d tokens, %d layers, %d query heads of %d channels, in bf16. Query "
+             "heads share\nkeys and values in groups; fewer KV heads mean less to store, and "
+             "less to read for each token.\n\n%-4s  %8s  %12s  %12s  %8s  %12s  %10s  %9s  %s\n",
+             LENGTH, N_LAYER, Q_HEADS, D, "", "KV heads", "allocated, B", "B per token", "saving",
+             "tokens / GiB", "attend, us", "faster", "bits");
     for (int i = 0; i < N_KINDS; i++) {
         print_sharing(a, i, s, rows);
         equal = equal && s[i].equal;
         exact = exact && (int64_t)s[i].live == 2 * N_LAYER * KV_HEADS[i] * LENGTH * D * 2;
     }
-    if (a->table)
-        fprintf(
-            a->table,
-            "\nBits: the output compared with that of %d full KV heads, each shared head "
-            "repeated\nfor its group: %s. Live bytes %s 2 * layers * KV heads * tokens * channels "
-            "* 2.\nTime: one query of one layer over all tokens, best of %d, one thread.\n",
-            Q_HEADS, equal ? "equal" : "FAILED", exact ? "are exactly" : "FAILED to be", REPEATS);
-    ts_json_bool(a->json, "passed", equal && exact);
-    return equal && exact ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    ts_print(a->table,
+             "\nBits: the output compared with that of %d full KV heads, each shared head "
+             "repeated\nfor its group: %s. Live bytes %s 2 * layers * KV heads * tokens * channels "
+             "* 2.\nTime: one query of one layer over all tokens, best of %d, one thread.\n",
+             Q_HEADS, equal ? "equal" : "FAILED", exact ? "are exactly" : "FAILED to be", REPEATS);
+    return ts_demo_end(a, equal && exact, true);
 }

@@ -18,6 +18,9 @@ typedef struct ts_demo_kv {
 
 bool   ts_demo_ok(const char *what, ts_status s);
 double ts_demo_seconds(void);
+/* A cache of bf16, contiguous, whose calls may have as many tokens as a sequence. */
+ts_kv_dims ts_demo_kv_dims(int64_t n_layer, int64_t n_seq, int64_t n_q_head, int64_t n_kv_head,
+                           int64_t head_dim, int64_t capacity);
 /* Sets x.workspace to the size that the cache needs. The caller frees, even on failure. */
 bool ts_demo_kv_make(const ts_kv_dims *d, ts_demo_kv *k);
 void ts_demo_kv_free(ts_demo_kv *k);

@@ -7,6 +7,7 @@
 
 #include "decoder.h"
 #include "demo_kv.h"
+#include "model_options.h"
 #include "rng.h"
 
 enum { WIDTH = 64, FFN = 172, LAYERS = 5, HEADS = 8, KV_HEADS = 4, VOCAB = 512, CONTEXT = 512 };
@@ -18,8 +19,7 @@ extern void openblas_set_num_threads(int n) __attribute__((weak));
 
 static bool complain(const char *why)
 {
-    fprintf(stderr, "touchstone demo: model: %s\n", why);
-    return false;
+    return ts_complain("model", why);
 }
 
 /* Normal weights in the format of a llama2.c file. Matrix rows of norm 1 preserve magnitudes; gains
@@ -66,20 +66,11 @@ static bool open_random(uint64_t seed, ts_dtype dtype, ts_decoder **m, char *why
     return ok || complain(why);
 }
 
-/* $TOUCHSTONE_MODEL, or the bundled one; NULL: neither. */
-static const char *find_model(void)
-{
-    static const char *const places[] = { "../share/austen", "../share/touchstone/austen", NULL };
-    static char              path[4096];
-    const char              *named = getenv("TOUCHSTONE_MODEL");
-    if (named) return *named ? named : NULL;
-    return ts_find(places, path, sizeof path) ? path : NULL;
-}
-
 bool ts_demo_model_open(const ts_demo_args *a, ts_dtype dtype, ts_demo_model *m)
 {
     char why[TS_MODEL_WHY];
-    *m = (ts_demo_model) { .path = find_model() };
+    *m = (ts_demo_model) { .path = ts_model_default() };
+    if (m->path && !*m->path) m->path = NULL;
     if (openblas_set_num_threads) openblas_set_num_threads(1);
     if (!m->path) return open_random(ts_bits(a->seed, -1), dtype, &m->m, why);
     return ts_decoder_load(m->path, dtype, &m->m, why) || complain(why);
@@ -96,29 +87,21 @@ void ts_demo_model_about(const ts_demo_args *a, const ts_demo_model *m)
     const char            *slash = m->path ? strrchr(m->path, '/') : NULL;
     const char            *name = !m->path ? "random" : slash && slash[1] ? slash + 1 : m->path;
     ts_json_text(a->json, "model", name);
-    if (a->table)
-        fprintf(a->table,
-                "Model: %s; %lld layers, %lld query heads over %lld KV heads of %lld channels.\n",
-                m->path ? name : "random weights (no model was found)", (long long)d->n_layer,
-                (long long)d->n_head, (long long)d->n_kv_head, (long long)d->head_dim);
+    ts_print(a->table,
+             "Model: %s; %lld layers, %lld query heads over %lld KV heads of %lld channels.\n",
+             m->path ? name : "random weights (no model was found)", (long long)d->n_layer,
+             (long long)d->n_head, (long long)d->n_kv_head, (long long)d->head_dim);
 }
 
 ts_kv_dims ts_demo_model_dims(const ts_demo_model *m, int64_t n_seq, int64_t capacity,
                               int64_t max_call_tokens)
 {
     const ts_decoder_dims *d = ts_decoder_dims_of(m->m);
-    return (ts_kv_dims) {
-        .n_layer = d->n_layer,
-        .n_seq_max = n_seq,
-        .n_q_head = d->n_head,
-        .n_kv_head = d->n_kv_head,
-        .head_dim = d->head_dim,
-        .capacity = capacity,
-        .max_call_tokens = max_call_tokens,
-        .io_dtype = ts_decoder_dtype(m->m),
-        .store_dtype = ts_decoder_dtype(m->m),
-        .scale = 1 / sqrt((double)d->head_dim),
-    };
+    ts_kv_dims             k =
+        ts_demo_kv_dims(d->n_layer, n_seq, d->n_head, d->n_kv_head, d->head_dim, capacity);
+    k.max_call_tokens = max_call_tokens;
+    k.io_dtype = k.store_dtype = ts_decoder_dtype(m->m);
+    return k;
 }
 
 bool ts_demo_model_cache(const ts_demo_model *m, const ts_kv_dims *d, ts_demo_kv *k)

@@ -78,10 +78,9 @@ static void show_race(const ts_demo_args *a, const race *r, double y[2][N_POINTS
                       double x[N_POINTS])
 {
     ts_json *rows = ts_json_array(a->json, "rows");
-    if (a->table)
-        fprintf(a->table, "\n%6s  %-30s    %s\n%6s  %8s  %10s  %8s    %8s  %10s  %8s  %8s\n", "",
-                "with the cache", "without", "tokens", "rows", "keys", "ms", "rows", "keys", "ms",
-                "ratio");
+    ts_print(a->table, "\n%6s  %-30s    %s\n%6s  %8s  %10s  %8s    %8s  %10s  %8s  %8s\n", "",
+             "with the cache", "without", "tokens", "rows", "keys", "ms", "rows", "keys", "ms",
+             "ratio");
     for (int p = 0; p < N_POINTS; p++) {
         const int64_t n = (int64_t)LENGTH >> (N_POINTS - 1 - p);
         ts_json      *o = ts_json_object(rows, NULL);
@@ -91,11 +90,10 @@ static void show_race(const ts_demo_args *a, const race *r, double y[2][N_POINTS
         ts_json_number(o, "cache_seconds", y[0][p]);
         ts_json_number(o, "recompute_seconds", y[1][p]);
         ts_json_int(o, "recompute_rows", n * (n + 1) / 2);
-        if (a->table)
-            fprintf(a->table, "%6lld  %8lld  %10lld  %8.2f    %8lld  %10lld  %8.2f  %7.1fx\n",
-                    (long long)n, (long long)n, (long long)(n * (n + 1) / 2), 1e3 * y[0][p],
-                    (long long)(n * (n + 1) / 2), (long long)(n * (n + 1) * (n + 2) / 6),
-                    1e3 * y[1][p], y[1][p] / y[0][p]);
+        ts_print(a->table, "%6lld  %8lld  %10lld  %8.2f    %8lld  %10lld  %8.2f  %7.1fx\n",
+                 (long long)n, (long long)n, (long long)(n * (n + 1) / 2), 1e3 * y[0][p],
+                 (long long)(n * (n + 1) / 2), (long long)(n * (n + 1) * (n + 2) / 6),
+                 1e3 * y[1][p], y[1][p] / y[0][p]);
     }
 }
 
@@ -105,9 +103,9 @@ int ts_demo_cache(const ts_demo_args *a)
     double        x[N_POINTS], y[2][N_POINTS];
     ts_demo_model m;
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
-    if (ok && a->table)
-        fprintf(a->table, "Generation with the cache runs one row per token; without, all tokens "
-                          "so far for each new one.\n");
+    if (ok)
+        ts_print(a->table, "Generation with the cache runs one row per token; without, all tokens "
+                           "so far for each new one.\n");
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && run_race(&m, a->seed, &r);
     ts_demo_model_close(&m);
@@ -115,26 +113,25 @@ int ts_demo_cache(const ts_demo_args *a)
     show_race(a, &r, y, x);
     const bool same = !memcmp(r.token[0], r.token[1], sizeof r.token[0]);
     const bool faster = y[0][N_POINTS - 1] < y[1][N_POINTS - 1];
-    if (a->table)
-        fprintf(a->table,
-                "\nRows are multiplied by the weights; keys are attended to, per head. Time grew "
-                "as n^%.2f and n^%.2f\nup to %d tokens; over the last doubling, where keys "
-                "dominate more, as n^%.2f and n^%.2f. The tokens are %s.\n%s",
-                power_of(r.at[0], FIRST, MIDDLE), power_of(r.at[1], FIRST, MIDDLE), MIDDLE,
-                power_of(r.at[0], LENGTH / 2, LENGTH), power_of(r.at[1], LENGTH / 2, LENGTH),
-                same ? "equal" : "NOT EQUAL",
-                same && faster ? "" : "FAILED: other tokens, or no gain.\n");
+    ts_print(a->table,
+             "\nRows are multiplied by the weights; keys are attended to, per head. Time grew "
+             "as n^%.2f and n^%.2f\nup to %d tokens; over the last doubling, where keys "
+             "dominate more, as n^%.2f and n^%.2f. The tokens are %s.\n%s",
+             power_of(r.at[0], FIRST, MIDDLE), power_of(r.at[1], FIRST, MIDDLE), MIDDLE,
+             power_of(r.at[0], LENGTH / 2, LENGTH), power_of(r.at[1], LENGTH / 2, LENGTH),
+             same ? "equal" : "NOT EQUAL",
+             same && faster ? "" : "FAILED: other tokens, or no gain.\n");
     ts_json_number(a->json, "cache_power", power_of(r.at[0], FIRST, MIDDLE));
     ts_json_number(a->json, "recompute_power", power_of(r.at[1], FIRST, MIDDLE));
-    ts_json_bool(a->json, "passed", same && faster);
     const ts_series s[] = { { "recomputing", y[1] }, { "with the cache", y[0] } };
-    if (a->svg &&
-        !ts_svg_write(a->svg,
-                      &(ts_plot) { "Generating n tokens, with the KV cache and without",
-                                   "tokens generated", "seconds of CPU time", x, N_POINTS, s, 2 },
-                      1))
-        return TS_EXIT_BROKEN;
-    return same && faster ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    const ts_plot   plot = { "Generating n tokens, with the KV cache and without",
+                             "tokens generated",
+                             "seconds of CPU time",
+                             x,
+                             N_POINTS,
+                             s,
+                             2 };
+    return ts_demo_end(a, same && faster, !a->svg || ts_svg_write(a->svg, &plot, 1));
 }
 
 /* ---- ragged ---- */
@@ -234,9 +231,8 @@ static bool show_ragged(const ts_demo_args *a, const ragged *r)
 {
     ts_json *rows = ts_json_array(a->json, "rows");
     bool     right = true;
-    if (a->table)
-        fprintf(a->table, "\n%8s  %6s  %7s  %18s  %s\n", "sequence", "tokens", "padding",
-                "max difference", "new tokens");
+    ts_print(a->table, "\n%8s  %6s  %7s  %18s  %s\n", "sequence", "tokens", "padding",
+             "max difference", "new tokens");
     for (int i = 0; i < N_SEQ; i++) {
         double far = 0;
         for (int64_t s = 0; s < STEPS; s++) {
@@ -249,9 +245,8 @@ static bool show_ragged(const ts_demo_args *a, const ragged *r)
         ts_json_int(o, "padding", r->longest - r->len[i]);
         ts_json_number(o, "farthest_logit", far);
         ts_json_bool(o, "tokens_equal", same);
-        if (a->table)
-            fprintf(a->table, "%8d  %6lld  %7lld  %18.1e  %d %s\n", i + 1, (long long)r->len[i],
-                    (long long)(r->longest - r->len[i]), far, STEPS, same ? "equal" : "DIFFER");
+        ts_print(a->table, "%8d  %6lld  %7lld  %18.1e  %d %s\n", i + 1, (long long)r->len[i],
+                 (long long)(r->longest - r->len[i]), far, STEPS, same ? "equal" : "DIFFER");
         right = right && same && far <= NEAR;
     }
     return right;
@@ -263,9 +258,9 @@ int ts_demo_ragged(const ts_demo_args *a)
     ts_demo_model m, quick = { 0 };
     double        packed, padded;
     bool          right = false, ok = ts_demo_model_open(a, TS_F64, &m);
-    if (ok && a->table)
-        fprintf(a->table, "Sequences of different lengths in one batch without padding, compared "
-                          "with each alone, in float64.\n");
+    if (ok)
+        ts_print(a->table, "Sequences of different lengths in one batch without padding, compared "
+                           "with each alone, in float64.\n");
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && run_ragged(&m, a->seed, &r) && ts_demo_model_open(a, TS_F32, &quick) &&
          time_prompts(&quick, &r, false, &packed) && time_prompts(&quick, &r, true, &padded);
@@ -277,18 +272,16 @@ int ts_demo_ragged(const ts_demo_args *a)
     if (!ok) return TS_EXIT_BROKEN;
     const int64_t all = N_SEQ * r.longest;
     const double  wasted = 1 - (double)r.n_packed / (double)all;
-    if (a->table)
-        fprintf(a->table,
-                "\nPacked %lld tokens; padded to the longest, %lld: %.0f %% of them wasted, and "
-                "prefill takes\n%.1f times as long (float32). %s\n",
-                (long long)r.n_packed, (long long)all, 100 * wasted, padded / packed,
-                right ? "Batching changes no output." : "FAILED: batching changes an output.");
+    ts_print(a->table,
+             "\nPacked %lld tokens; padded to the longest, %lld: %.0f %% of them wasted, and "
+             "prefill takes\n%.1f times as long (float32). %s\n",
+             (long long)r.n_packed, (long long)all, 100 * wasted, padded / packed,
+             right ? "Batching changes no output." : "FAILED: batching changes an output.");
     ts_json_int(a->json, "tokens_packed", r.n_packed);
     ts_json_int(a->json, "tokens_padded", all);
     ts_json_number(a->json, "wasted", wasted);
     ts_json_number(a->json, "padded_time_ratio", padded / packed);
-    ts_json_bool(a->json, "passed", right);
-    return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    return ts_demo_end(a, right, true);
 }
 
 /* ---- chunked ---- */
@@ -372,19 +365,18 @@ int ts_demo_chunked(const ts_demo_args *a)
     ts_demo_model m, quick = { 0 };
     bool          right = true, ok = ts_demo_model_open(a, TS_F64, &m);
     ts_json      *rows = ts_json_array(a->json, "rows");
-    if (ok && a->table)
-        fprintf(a->table,
-                "A prompt of %d tokens prefilled in chunks; the cache carries the state from one "
-                "to the next.\n",
-                PROMPT);
+    if (ok)
+        ts_print(a->table,
+                 "A prompt of %d tokens prefilled in chunks; the cache carries the state from one "
+                 "to the next.\n",
+                 PROMPT);
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && ts_demo_model_open(a, TS_F32, &quick) && run_chunked(&m, &quick, a->seed, c);
     ts_demo_model_close(&m);
     ts_demo_model_close(&quick);
     if (!ok) return TS_EXIT_BROKEN;
-    if (a->table)
-        fprintf(a->table, "\n%6s  %14s  %8s  %12s  %8s  %14s\n", "chunk", "workspace, B", "saving",
-                "touched, B", "time", "max difference");
+    ts_print(a->table, "\n%6s  %14s  %8s  %12s  %8s  %14s\n", "chunk", "workspace, B", "saving",
+             "touched, B", "time", "max difference");
     for (int i = 0; i < N_CHUNKS; i++) {
         ts_json *o = ts_json_object(rows, NULL);
         ts_json_int(o, "chunk", c[i].chunk);
@@ -393,17 +385,13 @@ int ts_demo_chunked(const ts_demo_args *a)
         ts_json_number(o, "seconds", c[i].seconds);
         ts_json_number(o, "farthest_logit", c[i].far);
         right = right && c[i].far <= NEAR;
-        if (a->table)
-            fprintf(a->table, "%6lld  %14zu  %7.1fx  %12zu  %7.2fx  %14.1e\n",
-                    (long long)c[i].chunk, c[i].given, (double)c[0].given / (double)c[i].given,
-                    c[i].touched, c[i].seconds / c[0].seconds, c[i].far);
+        ts_print(a->table, "%6lld  %14zu  %7.1fx  %12zu  %7.2fx  %14.1e\n", (long long)c[i].chunk,
+                 c[i].given, (double)c[0].given / (double)c[i].given, c[i].touched,
+                 c[i].seconds / c[0].seconds, c[i].far);
     }
-    if (a->table)
-        fprintf(a->table,
-                "\nTouched: up to the last byte written. Logits: of all tokens, in float64, "
-                "against one chunk:\n%s. Workspace and time are for float32.\n",
-                right ? "equal up to rounding" : "FAILED");
-    ts_json_bool(a->json, "passed", right);
-    if (a->svg && !plot_chunked(a->svg, c)) return TS_EXIT_BROKEN;
-    return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    ts_print(a->table,
+             "\nTouched: up to the last byte written. Logits: of all tokens, in float64, "
+             "against one chunk:\n%s. Workspace and time are for float32.\n",
+             right ? "equal up to rounding" : "FAILED");
+    return ts_demo_end(a, right, !a->svg || plot_chunked(a->svg, c));
 }

@@ -12,20 +12,9 @@ enum { N_LAYER = 2, HEADS = 2, D = 32, TOKEN_BYTES = 2 * HEADS * D * 2 }; /* per
 
 static ts_kv_dims page_dims(int64_t page, int64_t n_page, int64_t n_seq, int64_t capacity)
 {
-    return (ts_kv_dims) {
-        .n_layer = N_LAYER,
-        .n_seq_max = n_seq,
-        .n_q_head = HEADS,
-        .n_kv_head = HEADS,
-        .head_dim = D,
-        .capacity = capacity,
-        .page = page,
-        .n_page = n_page,
-        .max_call_tokens = capacity,
-        .io_dtype = TS_BF16,
-        .store_dtype = TS_BF16,
-        .scale = 1 / sqrt(D),
-    };
+    ts_kv_dims d = ts_demo_kv_dims(N_LAYER, n_seq, HEADS, HEADS, D, capacity);
+    d.page = page, d.n_page = n_page;
+    return d;
 }
 
 /* ---- paged ---- */
@@ -142,12 +131,10 @@ static void show_pool(const ts_demo_args *a, int64_t page, const pool *p, ts_jso
     ts_json_number(o, "used_again", p->again.used);
     ts_json_number(o, "waste_again", p->again.waste);
     ts_json_bool(o, "sound", p->sound);
-    if (a->table)
-        fprintf(a->table,
-                "%-10s  %6lld  %9lld  %6.1f %%  %6.1f %%  %6.2f %%  %9lld  %6.1f %%  %s\n", name,
-                (long long)p->first.pages, (long long)p->first.n_seq, 100 * p->first.used,
-                100 * p->first.waste, 100 * p->book, (long long)p->again.n_seq, 100 * p->again.used,
-                p->sound ? "yes" : "NO");
+    ts_print(a->table, "%-10s  %6lld  %9lld  %6.1f %%  %6.1f %%  %6.2f %%  %9lld  %6.1f %%  %s\n",
+             name, (long long)p->first.pages, (long long)p->first.n_seq, 100 * p->first.used,
+             100 * p->first.waste, 100 * p->book, (long long)p->again.n_seq, 100 * p->again.used,
+             p->sound ? "yes" : "NO");
 }
 
 static bool plot_pools(const char *path, const pool *p)
@@ -177,15 +164,14 @@ int ts_demo_paged(const ts_demo_args *a)
     bool     sound = true;
     ts_json *rows = ts_json_array(a->json, "rows");
     void    *zeros = calloc(CAPACITY, TOKEN_BYTES);
-    if (a->table)
-        fprintf(a->table,
-                "One pool of %d tokens, %d layers; sequences of 16 to %d tokens arrive until one "
-                "does not fit.\nContiguous reserves %d per sequence. A page is allocated when a "
-                "token needs it; only the last page\nof a sequence is partly empty. Then every "
-                "other sequence leaves and more arrive: any page can be reused.\n\n%-10s  %6s  %9s "
-                " %8s  %8s  %8s  %9s  %8s  %s\n",
-                SLOTS * CAPACITY, N_LAYER, CAPACITY - 1, CAPACITY, "page", "pages", "sequences",
-                "used", "waste", "tables", "refilled", "used", "adds up");
+    ts_print(a->table,
+             "One pool of %d tokens, %d layers; sequences of 16 to %d tokens arrive until one "
+             "does not fit.\nContiguous reserves %d per sequence. A page is allocated when a "
+             "token needs it; only the last page\nof a sequence is partly empty. Then every "
+             "other sequence leaves and more arrive: any page can be reused.\n\n%-10s  %6s  %9s "
+             " %8s  %8s  %8s  %9s  %8s  %s\n",
+             SLOTS * CAPACITY, N_LAYER, CAPACITY - 1, CAPACITY, "page", "pages", "sequences",
+             "used", "waste", "tables", "refilled", "used", "adds up");
     for (int i = 0; i < N_PAGES; i++) {
         if (!zeros || !measure_pool(a->seed, PAGES[i], zeros, &p[i])) {
             free(zeros);
@@ -196,17 +182,14 @@ int ts_demo_paged(const ts_demo_args *a)
     }
     free(zeros);
     const bool more = p[2].first.n_seq > p[N_PAGES - 1].first.n_seq;
-    if (a->table)
-        fprintf(a->table,
-                "\nUsed: tokens as a share of the pool. Waste: allocated places without a token. "
-                "Tables: page table and\nlists. The pool holds %.1f times as many sequences in "
-                "pages of %lld as in reservations.\n%s\n",
-                (double)p[2].first.n_seq / (double)p[N_PAGES - 1].first.n_seq, (long long)PAGES[2],
-                sound && more ? "Every page and byte is accounted for."
-                              : "FAILED: pages do not add up, or save nothing.");
-    ts_json_bool(a->json, "passed", sound && more);
-    if (a->svg && !plot_pools(a->svg, p)) return TS_EXIT_BROKEN;
-    return sound && more ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    ts_print(a->table,
+             "\nUsed: tokens as a share of the pool. Waste: allocated places without a token. "
+             "Tables: page table and\nlists. The pool holds %.1f times as many sequences in "
+             "pages of %lld as in reservations.\n%s\n",
+             (double)p[2].first.n_seq / (double)p[N_PAGES - 1].first.n_seq, (long long)PAGES[2],
+             sound && more ? "Every page and byte is accounted for."
+                           : "FAILED: pages do not add up, or save nothing.");
+    return ts_demo_end(a, sound && more, !a->svg || plot_pools(a->svg, p));
 }
 
 /* ---- prefix ---- */
@@ -246,10 +229,9 @@ static bool tell(family *f, const char *what, int64_t expected)
     ts_json_int(o, "expected", expected);
     ts_json_int(o, "pages_apart", apart);
     ts_json_int(o, "bytes_live", (int64_t)u.bytes_live);
-    if (f->a->table)
-        fprintf(f->a->table, "%-38s  %6lld  %+7lld  %8lld  %7lld  %6.1fx  %10zu\n", what,
-                (long long)held, (long long)(held - f->before), (long long)expected,
-                (long long)apart, (double)apart / (double)held, u.bytes_live);
+    ts_print(f->a->table, "%-38s  %6lld  %+7lld  %8lld  %7lld  %6.1fx  %10zu\n", what,
+             (long long)held, (long long)(held - f->before), (long long)expected, (long long)apart,
+             (double)apart / (double)held, u.bytes_live);
     f->before = held;
     f->right = f->right && right;
     return true;
@@ -332,24 +314,21 @@ int ts_demo_prefix(const ts_demo_args *a)
     f.data = malloc((size_t)n * sizeof *f.data);
     for (int64_t i = 0; f.data && i < n; i++) /* any finite bf16 */
         f.data[i] = (uint16_t)(ts_bits(a->seed, i) & 0xbfff);
-    if (a->table)
-        fprintf(a->table,
-                "A prefix of %d tokens shared by %d sequences, %d layers, pages of %d tokens. "
-                "Apart: the pages that\nthe same sequences would hold if nothing were "
-                "shared.\n\n%-38s  %6s  %7s  %8s  %7s  %7s  %10s\n",
-                PREFIX, FORKS + 1, N_LAYER, PAGE, "step", "pages", "change", "expected", "apart",
-                "saving", "live bytes");
+    ts_print(a->table,
+             "A prefix of %d tokens shared by %d sequences, %d layers, pages of %d tokens. "
+             "Apart: the pages that\nthe same sequences would hold if nothing were "
+             "shared.\n\n%-38s  %6s  %7s  %8s  %7s  %7s  %10s\n",
+             PREFIX, FORKS + 1, N_LAYER, PAGE, "step", "pages", "change", "expected", "apart",
+             "saving", "live bytes");
     const bool ok = f.data && ts_demo_kv_make(&d, &f.k) && run_family(&f, &append_s, &fork_s);
     ts_demo_kv_free(&f.k);
     free(f.data);
     if (!ok) return TS_EXIT_BROKEN;
-    if (a->table)
-        fprintf(a->table,
-                "\nEach fork reads back its prefix and its own tokens: %s. A fork took 1/%.0f of "
-                "the time of\nstoring the prefix once, not counting its computation.\n",
-                f.right ? "bitwise identical" : "FAILED", append_s / fork_s);
+    ts_print(a->table,
+             "\nEach fork reads back its prefix and its own tokens: %s. A fork took 1/%.0f of "
+             "the time of\nstoring the prefix once, not counting its computation.\n",
+             f.right ? "bitwise identical" : "FAILED", append_s / fork_s);
     ts_json_number(a->json, "append_seconds", append_s);
     ts_json_number(a->json, "fork_seconds", fork_s);
-    ts_json_bool(a->json, "passed", f.right);
-    return f.right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    return ts_demo_end(a, f.right, true);
 }

@@ -50,7 +50,7 @@ static bool speculate(const ts_demo_model *m, const ts_engine_options *o, const 
     int64_t        n = PROMPT;
     bool           ok = ts_speculator_create(m->m, o, NODES, DEEP, &s, why) &&
               ts_speculator_begin(s, r->text, PROMPT, 0, 0, why);
-    if (!ok) fprintf(stderr, "touchstone demo: tree: %s\n", why);
+    if (!ok) ts_complain("tree", why);
     while (ok && n < LENGTH) {
         ts_speculation did;
         ok = ts_demo_ok("step", ts_speculator_step(s, d, LENGTH - n, &did));
@@ -79,10 +79,7 @@ static bool run_all(const ts_demo_model *m, uint64_t seed, run r[3])
     ts_lookup               lookup = { WIDTH };
     ts_small               *small = NULL;
     bool                    ok = ts_demo_model_text(m, seed, r[0].text, PROMPT);
-    if (ok && !ts_small_create(m->m, WIDTH, &o, &small, why)) {
-        fprintf(stderr, "touchstone demo: tree: %s\n", why);
-        ok = false;
-    }
+    if (ok && !ts_small_create(m->m, WIDTH, &o, &small, why)) ok = ts_complain("tree", why);
     for (int i = 1; i < 3; i++) memcpy(r[i].text, r[0].text, sizeof r[0].text);
     const ts_drafter by[2] = { ts_lookup_drafter(&lookup),
                                ok ? ts_small_drafter(small) : (ts_drafter) { 0 } };
@@ -174,9 +171,8 @@ static bool show_runs(const ts_demo_args *a, const run r[3])
 {
     ts_json *rows = ts_json_array(a->json, "rows");
     bool     right = true;
-    if (a->table)
-        fprintf(a->table, "\n%-18s %7s %7s %10s %8s %9s  %s\n", "drafts", "passes", "tokens",
-                "per pass", "nodes", "accepted", "tokens");
+    ts_print(a->table, "\n%-18s %7s %7s %10s %8s %9s  %s\n", "drafts", "passes", "tokens",
+             "per pass", "nodes", "accepted", "tokens");
     for (int i = 0; i < 3; i++) {
         const ts_speculator_stats *s = &r[i].stats;
         const bool                 same = !memcmp(r[i].text, r[0].text, sizeof r[0].text);
@@ -188,10 +184,9 @@ static bool show_runs(const ts_demo_args *a, const run r[3])
         ts_json_int(o, "nodes", s->n_drafted);
         ts_json_int(o, "accepted", s->n_accepted);
         ts_json_bool(o, "tokens_equal", same);
-        if (a->table)
-            fprintf(a->table, "%-18s %7lld %7lld %10.2f %8lld %9lld  %s\n", r[i].name,
-                    (long long)s->n_pass, (long long)s->n_token, a_pass, (long long)s->n_drafted,
-                    (long long)s->n_accepted, same ? "equal" : "DIFFER");
+        ts_print(a->table, "%-18s %7lld %7lld %10.2f %8lld %9lld  %s\n", r[i].name,
+                 (long long)s->n_pass, (long long)s->n_token, a_pass, (long long)s->n_drafted,
+                 (long long)s->n_accepted, same ? "equal" : "DIFFER");
         right = right && same && s->n_row == s->n_pass + s->n_drafted;
     }
     return right && r[2].stats.n_pass < r[0].stats.n_pass;
@@ -202,12 +197,13 @@ int ts_demo_tree(const ts_demo_args *a)
     static run    r[3];
     ts_demo_model m;
     bool          ok = ts_demo_model_open(a, TS_F32, &m);
-    if (ok && a->table)
-        fprintf(a->table,
-                "Trees of %d tokens per depth, %d deep, checked in one pass: a node is accepted if "
-                "its parent is and\nthe model predicts its token there. Siblings do not see each "
-                "other; only the tree's rows are run.\n",
-                WIDTH, DEEP);
+    if (ok)
+        ts_print(
+            a->table,
+            "Trees of %d tokens per depth, %d deep, checked in one pass: a node is accepted if "
+            "its parent is and\nthe model predicts its token there. Siblings do not see each "
+            "other; only the tree's rows are run.\n",
+            WIDTH, DEEP);
     if (ok) ts_demo_model_about(a, &m);
     ok = ok && run_all(&m, a->seed, r);
     ts_tokenizer *words = ok ? ts_demo_words(&m) : NULL;
@@ -217,10 +213,8 @@ int ts_demo_tree(const ts_demo_args *a)
     ts_tokenizer_free(&words);
     ts_demo_model_close(&m);
     if (!ok) return TS_EXIT_BROKEN;
-    if (a->table)
-        fprintf(a->table, "\n%s\n",
-                right ? "Drafts decide how many tokens a pass yields, never which."
-                      : "FAILED: other tokens, or no gain.");
-    ts_json_bool(a->json, "passed", right);
-    return right ? TS_EXIT_PASSED : TS_EXIT_FAILED;
+    ts_print(a->table, "\n%s\n",
+             right ? "Drafts decide how many tokens a pass yields, never which."
+                   : "FAILED: other tokens, or no gain.");
+    return ts_demo_end(a, right, true);
 }

@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli.h"
 #include "real.h"
 #include "rng.h"
 #include "touchstone/layernorm.h"
@@ -58,8 +59,7 @@ static double on_grid(double v)
 
 static bool out_of_memory(void)
 {
-    fprintf(stderr, "touchstone demo: gradients: out of memory\n");
-    return false;
+    return ts_complain("gradients", "out of memory");
 }
 
 static double *doubles(int64_t n)
@@ -76,8 +76,7 @@ bool ts_gradients_forward(const ts_gradients_case *c, int64_t n_rows, const doub
         TS_F64, n_rows, c->n_cols, c->n_cols, c->eps, x, gamma, beta, y, mean, rstd,
     };
     const ts_status s = ts_layernorm_forward(&a, &exec);
-    if (s) fprintf(stderr, "touchstone demo: layernorm_forward f64: %s\n", ts_status_text(s));
-    return !s;
+    return !s || ts_complain("layernorm_forward f64", ts_status_text(s));
 }
 
 static bool backward(const ts_gradients_case *c)
@@ -88,8 +87,7 @@ static bool backward(const ts_gradients_case *c)
         c->gamma, c->mean, c->rstd,   c->dx,     c->dgamma, c->dbeta,
     };
     const ts_status s = ts_layernorm_backward(&a, &exec);
-    if (s) fprintf(stderr, "touchstone demo: layernorm_backward f64: %s\n", ts_status_text(s));
-    return !s;
+    return !s || ts_complain("layernorm_backward f64", ts_status_text(s));
 }
 
 static void fill(ts_gradients_case *c)
