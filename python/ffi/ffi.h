@@ -58,6 +58,11 @@ typedef struct ts_ffi_function {
     } dim[TS_FFI_DIMS + 1]; /* int64_t fields that are extents; '*': the product of leading axes */
 } ts_ffi_function;
 
+/* Between functions of two args types there is no conversion that may be called; the ABI of every
+ * system that has dlsym makes them one. The library's own tables do the same. */
+#define TS_RUN(f)   (ts_run_fn)(void (*)(void)) f
+#define TS_QUERY(f) (ts_workspace_fn)(void (*)(void)) f
+
 int ts_ffi_call(const ts_ffi_function *f, const TVMFFIAny *a, int n, TVMFFIAny *out);
 
 /* ---- for functions that have no table ---- */

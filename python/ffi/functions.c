@@ -19,11 +19,6 @@ enum {
     F32 = 1 << TS_F32,
 };
 
-/* Between functions of two args types there is no conversion that may be called; the ABI of every
- * system that has dlsym makes them one. The library's own tables do the same. */
-#define RUN(f)   (ts_run_fn)(void (*)(void)) f
-#define QUERY(f) (ts_workspace_fn)(void (*)(void)) f
-
 /* A function, and in it its table: `args` names its struct. */
 #define TABLE(symbol, f, query, dtypes, dtype_at, grad_dtype_at, ...)                              \
     TVM_FFI_DLL_EXPORT int __tvm_ffi_##symbol(void *self, const TVMFFIAny *a, int32_t n,           \
@@ -32,15 +27,15 @@ enum {
                                               TVMFFIAny *out)                                      \
     {                                                                                              \
         typedef f##_args             args;                                                         \
-        static const ts_ffi_function t = { #symbol, RUN(f),   query,         sizeof(args),         \
-                                           dtypes,  dtype_at, grad_dtype_at, __VA_ARGS__ };        \
+        static const ts_ffi_function t = { #symbol, TS_RUN(f), query,         sizeof(args),        \
+                                           dtypes,  dtype_at,  grad_dtype_at, __VA_ARGS__ };       \
         (void)self;                                                                                \
         return ts_ffi_call(&t, a, n, out);                                                         \
     }
 
 #define AT(field) offsetof(args, field)
 #define KERNEL(symbol, f, dtypes, dtype, ...)                                                      \
-    TABLE(symbol, f, QUERY(f##_workspace), dtypes, AT(dtype), -1, __VA_ARGS__)
+    TABLE(symbol, f, TS_QUERY(f##_workspace), dtypes, AT(dtype), -1, __VA_ARGS__)
 #define HOST(symbol, f, ...) TABLE(symbol, f, NULL, 0, -1, -1, __VA_ARGS__)
 
 /* Parameters; MAY_: may be None; SCRATCH: the kernel writes it in any case. */
@@ -133,7 +128,7 @@ KERNEL(flash_attention_backward, ts_flash_attention_backward, ANY, d.dtype,
         SCRATCH("loss", 'A', "*", loss), SCRATCH("lse", 'A', "*", lse),                            \
         SCRATCH("total", 'A', "1", total)
 
-TABLE(linear_cross_entropy, ts_cross_entropy, QUERY(ts_cross_entropy_workspace), ANY, AT(dtype),
+TABLE(linear_cross_entropy, ts_cross_entropy, TS_QUERY(ts_cross_entropy_workspace), ANY, AT(dtype),
       AT(grad_dtype),
       { IN("hidden", 'T', "*k", h), IN("weight", 'T', "vk", w), MAY_IN("bias", 'T', "v", bias),
         IN("target", 'i', "*", target), LOSS_PARAMS, MAY_OUT("dhidden", 'G', "*k", dh),

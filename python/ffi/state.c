@@ -192,97 +192,56 @@ static int kv_end(const char *name, const TVMFFIAny *a, ts_status s)
     return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
 }
 
-FUNCTION(kv_open)
-{
-    (void)self;
-    ts_exec x;
-    int32_t seq = -1;
-    if (expect("KVCache.open", "iti", a, n, out) || kv_begin("KVCache.open", a, &x)) return -1;
-    if (kv_end("KVCache.open", a, ts_kv_open(address(a), &x, &seq))) return -1;
-    give(out, seq);
-    return 0;
-}
+/* A call that returns nothing. */
+#define KV(symbol, name, kinds, ...)                                                               \
+    FUNCTION(symbol)                                                                               \
+    {                                                                                              \
+        ts_exec x;                                                                                 \
+        (void)self;                                                                                \
+        if (expect(name, kinds, a, n, out) || kv_begin(name, a, &x)) return -1;                    \
+        return kv_end(name, a, __VA_ARGS__);                                                       \
+    }
 
-FUNCTION(kv_fork)
-{
-    (void)self;
-    ts_exec x;
-    int32_t seq = -1;
-    if (expect("KVCache.fork", "itii", a, n, out) || kv_begin("KVCache.fork", a, &x)) return -1;
-    const ts_status s = ts_kv_fork(address(a), &x, (int32_t)a[3].v_int64, &seq);
-    if (kv_end("KVCache.fork", a, s)) return -1;
-    give(out, seq);
-    return 0;
-}
+/* One that returns a sequence. */
+#define KV_SEQUENCE(symbol, name, kinds, ...)                                                      \
+    FUNCTION(symbol)                                                                               \
+    {                                                                                              \
+        ts_exec x;                                                                                 \
+        int32_t seq = -1;                                                                          \
+        (void)self;                                                                                \
+        if (expect(name, kinds, a, n, out) || kv_begin(name, a, &x)) return -1;                    \
+        if (kv_end(name, a, __VA_ARGS__)) return -1;                                               \
+        give(out, seq);                                                                            \
+        return 0;                                                                                  \
+    }
 
-FUNCTION(kv_truncate)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.truncate", "itiii", a, n, out) || kv_begin("KVCache.truncate", a, &x))
-        return -1;
-    return kv_end("KVCache.truncate", a,
-                  ts_kv_truncate(address(a), &x, (int32_t)a[3].v_int64, a[4].v_int64));
-}
-
-FUNCTION(kv_free)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.free", "itii", a, n, out) || kv_begin("KVCache.free", a, &x)) return -1;
-    return kv_end("KVCache.free", a, ts_kv_free(address(a), &x, (int32_t)a[3].v_int64));
-}
+KV_SEQUENCE(kv_open, "KVCache.open", "iti", ts_kv_open(address(a), &x, &seq))
+KV_SEQUENCE(kv_fork, "KVCache.fork", "itii",
+            ts_kv_fork(address(a), &x, (int32_t)a[3].v_int64, &seq))
+KV(kv_truncate, "KVCache.truncate", "itiii",
+   ts_kv_truncate(address(a), &x, (int32_t)a[3].v_int64, a[4].v_int64))
+KV(kv_free, "KVCache.free", "itii", ts_kv_free(address(a), &x, (int32_t)a[3].v_int64))
 
 /* ..., layer, how many sequences, addresses of sequences and counts, k, v */
-FUNCTION(kv_append)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.append", "itiiiiitt", a, n, out) || kv_begin("KVCache.append", a, &x))
-        return -1;
-    return kv_end("KVCache.append", a,
-                  ts_kv_append(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
-                               address(&a[6]), data(&a[7]), data(&a[8])));
-}
+KV(kv_append, "KVCache.append", "itiiiiitt",
+   ts_kv_append(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]), address(&a[6]),
+                data(&a[7]), data(&a[8])))
 
 /* ..., layer, how many sequences, addresses of sequences and counts, q, out, lse */
-FUNCTION(kv_attend)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.attend", "itiiiiitt?", a, n, out) || kv_begin("KVCache.attend", a, &x))
-        return -1;
-    return kv_end("KVCache.attend", a,
-                  ts_kv_attend(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
-                               address(&a[6]), data(&a[7]), data(&a[8]), data(&a[9])));
-}
+KV(kv_attend, "KVCache.attend", "itiiiiitt?",
+   ts_kv_attend(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]), address(&a[6]),
+                data(&a[7]), data(&a[8]), data(&a[9])))
 
 /* ..., layer, how many sequences, addresses of sequences and counts, parents, k, v, q, out, lse */
-FUNCTION(kv_attend_tree)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.attend_tree", "itiiiiittttt?", a, n, out) ||
-        kv_begin("KVCache.attend_tree", a, &x))
-        return -1;
-    const ts_kv_tree tree = { data(&a[7]), data(&a[8]), data(&a[9]) };
-    return kv_end("KVCache.attend_tree", a,
-                  ts_kv_attend_tree(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]),
-                                    address(&a[6]), &tree, data(&a[10]), data(&a[11]),
-                                    data(&a[12])));
-}
+KV(kv_attend_tree, "KVCache.attend_tree", "itiiiiittttt?",
+   ts_kv_attend_tree(address(a), &x, a[3].v_int64, a[4].v_int64, address(&a[5]), address(&a[6]),
+                     &(ts_kv_tree) { data(&a[7]), data(&a[8]), data(&a[9]) }, data(&a[10]),
+                     data(&a[11]), data(&a[12])))
 
 /* ..., layer, sequence, from, how many, k, v */
-FUNCTION(kv_read)
-{
-    (void)self;
-    ts_exec x;
-    if (expect("KVCache.read", "itiiiiitt", a, n, out) || kv_begin("KVCache.read", a, &x))
-        return -1;
-    return kv_end("KVCache.read", a,
-                  ts_kv_read(address(a), &x, a[3].v_int64, (int32_t)a[4].v_int64, a[5].v_int64,
-                             a[6].v_int64, data(&a[7]), data(&a[8])));
-}
+KV(kv_read, "KVCache.read", "itiiiiitt",
+   ts_kv_read(address(a), &x, a[3].v_int64, (int32_t)a[4].v_int64, a[5].v_int64, a[6].v_int64,
+              data(&a[7]), data(&a[8])))
 
 /* handle, layer, sequence, what: int64[5] for length, pages, free pages, bytes reserved and live */
 FUNCTION(kv_status)
@@ -312,12 +271,22 @@ static ts_model model_at(const TVMFFIAny *vocab, const TVMFFIAny *function)
     return m;
 }
 
-/* Not the thread's: the model may call kernels, which use that. */
-static int own_workspace(const char *name, ts_exec *x, size_t n_bytes)
+/* The workspace is not the thread's: the model may call kernels, which use that. */
+static int search(const char *name, ts_run_fn run, ts_workspace_fn query, const void *args)
 {
-    x->workspace_bytes = n_bytes;
-    if (!posix_memalign(&x->workspace, 256, n_bytes + 1)) return 0;
-    return ts_ffi_error("MemoryError", "%s: no memory for a workspace of %zu bytes", name, n_bytes);
+    const DLDevice cpu = { kDLCPU, 0 };
+    ts_exec        x;
+    if (ts_ffi_enter(cpu, &x)) return -1;
+    size_t    need = 0;
+    ts_status s = query(args, &x, &need);
+    if (s != TS_OK) return ts_ffi_status(name, s, "");
+    x.workspace_bytes = need;
+    if (posix_memalign(&x.workspace, 256, need + 1))
+        return ts_ffi_error("MemoryError", "%s: no memory for a workspace of %zu bytes", name,
+                            need);
+    s = run(args, &x);
+    free(x.workspace);
+    return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
 }
 
 /* vocabulary, next, prompts, lengths, width, steps, alpha, eos, archive,
@@ -345,17 +314,10 @@ FUNCTION(beam_search)
         .finished = data(&a[13]),
         .n_found = data(&a[14]),
     };
-    const DLDevice cpu = { kDLCPU, 0 };
-    ts_exec        x;
-    size_t         need = 0;
-    if (ts_ffi_enter(cpu, &x)) return -1;
-    ts_status s = archive ? ts_beam_search_archive_workspace(&args, &x, &need)
-                          : ts_beam_search_workspace(&args, &x, &need);
-    if (s != TS_OK) return ts_ffi_status(name, s, "");
-    if (own_workspace(name, &x, need)) return -1;
-    s = archive ? ts_beam_search_archive(&args, &x) : ts_beam_search(&args, &x);
-    free(x.workspace);
-    return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
+    return archive
+               ? search(name, TS_RUN(ts_beam_search_archive),
+                        TS_QUERY(ts_beam_search_archive_workspace), &args)
+               : search(name, TS_RUN(ts_beam_search), TS_QUERY(ts_beam_search_workspace), &args);
 }
 
 /* vocabulary, forward, prompt, tokens, parents, u, temperature,
@@ -382,14 +344,5 @@ FUNCTION(tree_verify)
         .path = data(&a[9]),
         .status = data(&a[10]),
     };
-    const DLDevice cpu = { kDLCPU, 0 };
-    ts_exec        x;
-    size_t         need = 0;
-    if (ts_ffi_enter(cpu, &x)) return -1;
-    ts_status s = ts_tree_verify_workspace(&args, &x, &need);
-    if (s != TS_OK) return ts_ffi_status(name, s, "");
-    if (own_workspace(name, &x, need)) return -1;
-    s = ts_tree_verify(&args, &x);
-    free(x.workspace);
-    return s == TS_OK ? 0 : ts_ffi_status(name, s, "");
+    return search(name, TS_RUN(ts_tree_verify), TS_QUERY(ts_tree_verify_workspace), &args);
 }
