@@ -70,6 +70,16 @@ seeds_entrant() {
     printf '"touchstone-offers: "\n"#include "\n"#pragma "\n"optimize("\n"ts_softmax_topk("\n"/*"\n"*/"\n' >>"$words"
 }
 
+# What is read, then changes of three bytes to a valid reply; the target finds the places.
+seeds_reading() {
+    for what in 0 1 2 3; do
+        printf $what >"$seed/as_it_is$what"
+        printf "$what"'\010\002\377\014\002\377\020\002x' >"$seed/three$what"
+        printf "$what"'\004\000\001\200' >"$seed/short$what"
+        { printf $what && head -c 14000 /dev/zero; } >"$seed/zeros$what"
+    done
+}
+
 seeds_launch() {
     printf '1workspace rows*8\nkernel softmax_{dtype}\nwhen k <= 64\ngrid rows, 2\nblock 256\nshared 4*k*8\narg ptr x\narg f32 t\narg i64 ceil_div(rows, 4)\nkernel b\ngrid 1\nblock 32\narg ptr workspace + 8*k\narg u32 (k || 1/n) && -rows %% 3 != 0\n' >"$seed/plan"
     printf '0{"workspace":"rows*8","launch":[{"kernel":"softmax_{dtype}","when":"k <= 64","grid":["rows",2],"block":[256],"shared":"4*k*8","args":["ptr x","f32 t","i32 k"]}]}' >"$seed/json"
@@ -175,11 +185,11 @@ for target; do
     if [ ! -f "$words" ] || [ "$words" -ot test/fuzz.sh ]; then
         printf '"ts_softmax_topk"\n"expf"\n"memcpy"\n' >"$words" # for objects; other targets have their own
         case $kind in
-        object | entrant | launch | log | model | serve) seeds_$kind ;;
+        object | entrant | reading | launch | log | model | serve) seeds_$kind ;;
         *) ;; # objects of another instruction set: made by hand in fuzz_elf.c
         esac
     fi
-    case $kind in object*) length=131072 ;; model) length=16384 ;; *) length=8192 ;; esac
+    case $kind in object*) length=131072 ;; model | reading) length=16384 ;; *) length=8192 ;; esac
     if [ "$seconds" -ge 60 ]; then
         corpus=$dir/corpus leaks=1
     else # libFuzzer writes to the first folder; leak detection takes longer than such short runs

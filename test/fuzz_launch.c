@@ -3,10 +3,10 @@
  *
  * The first byte selects a reader: JSON, the plan's text, or the scope of an entrant. What is read
  * is evaluated, and the results must be within the limits. */
-#include "entrant.h"
 #include "fuzz.h"
 #include "json.h"
 #include "launch.h"
+#include "reader.h"
 #include "scope.h"
 
 static const ts_launch_env env = {
@@ -81,7 +81,7 @@ static void scope(const char *text, size_t n)
     ts_scope   s;
     memcpy(copy, text, n < TS_ENTRANT_OFFERS ? n : TS_ENTRANT_OFFERS);
     for (const char *p = copy; *p; p++)
-        if (*p < ' ' || *p > '~') return; /* entrant.c lets nothing else through */
+        if (*p < ' ' || *p > '~') return; /* ts_offers_ok lets nothing else through */
     if (ts_scope_read(copy, ts_tasks[n % 2], TS_CPU, &s, &why)) must(s.share > 0 && s.share <= 1);
     else must_be_plain(why.text);
 }

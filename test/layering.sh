@@ -4,8 +4,9 @@
 # libraries use no symbol from a higher layer.
 #
 # Layers: include <- base <- kernel <- model <- train and serve, and include <- base <- arena <-
-# task <- exam <- judge <- selfcheck and report. The cage uses nothing of judge/. Each half first
-# proves that it can fail.
+# task <- exam <- judge <- selfcheck and report. The cage uses nothing of judge/. Neither judge nor
+# program uses anything of the reader, which parses the text of entrants. Each half first proves
+# that it can fail.
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
@@ -25,6 +26,7 @@ protocol=$build/libprotocol.a
 judge=$build/libjudge.a
 selfcheck=$build/libselfcheck.a
 report=$build/libreport.a
+reader=$build/libreader.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/touchstone_kernel.dir/kernel/*/*.o)
 model=$build/libmodel.a train=$build/libtrain.a serve=$build/libserve.a # if their libraries were built
@@ -46,6 +48,9 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
         cc -x c -std=c11 -Iinclude -c - -o "$tmp/planted.o"
     [ "$(foreign "$tmp/planted.o" "$arena $task $exam $protocol $judge $base")" = ts_layernorm_forward ] ||
         fail 'a planted reference to a kernel was not seen'
+    echo 'void ts_scrub(void); void planted(void); void planted(void) { ts_scrub(); }' | cc -x c -std=c11 -c - -o "$tmp/planted.o"
+    [ "$(foreign "$tmp/planted.o" "$arena $task $exam $gpu $protocol $judge $selfcheck $report $base")" = ts_scrub ] ||
+        fail 'a planted reference to a parser of the reader was not seen'
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
     [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
@@ -60,6 +65,13 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
     closed gpu "$gpu" "$gpu"
     closed protocol "$protocol" "$protocol $base"
     closed judge "$judge" "$arena $task $exam $gpu $protocol $judge $base"
+    closed reader "$reader" "$reader $judge $gpu $base"
+    nm -g --defined-only "$reader" | awk 'NF == 3 && $3 ~ /^ts_/ { print $3 }' | sort -u >"$tmp/parsers"
+    [ "$(wc -l <"$tmp/parsers")" -gt 5 ] || fail "the reader has $(wc -l <"$tmp/parsers") functions"
+    nm "$build/touchstone" | awk '{ print $3 }' | sort -u >"$tmp/program"
+    grep -qx ts_entrant_read "$tmp/program" || fail 'nm saw no functions of the program'
+    comm -12 "$tmp/program" "$tmp/parsers" >"$tmp/both"
+    [ ! -s "$tmp/both" ] || fail "the program has parsers of the reader: $(tr '\n' ' ' <"$tmp/both")"
     closed selfcheck "$selfcheck" "$arena $task $exam $gpu $protocol $judge $selfcheck $base"
     closed report "$report" "$judge $report $base"
     closed mutant "$mutant" "$mutant $task $arena $base"
@@ -121,6 +133,11 @@ includes() {
     ! grep -ln '"arena.h"' judge/task/*.[ch] judge/task/*/*.[ch] proof/mutant/*.[ch] | grep -v '^judge/task/setup.c$' || fail 'a task looks into the arena'
     for folder in judge/task judge/exam; do must_not $folder run.h; done
     for header in board.h selfcheck.h; do must_not judge/run $header; done
+    for folder in judge/run judge/read judge/report tool; do
+        for header in reader.h source.h markdown.h; do must_not $folder $header; done
+    done
+    for header in reading.h json.h launch.h; do may judge/reader $header; done
+    for header in task.h arena.h run.h cage.h; do must_not judge/reader $header; done
     ! grep -rn '#include "\.\./' include base kernel model judge proof/mutant tool || fail 'a way around the list'
 }
 "$2"

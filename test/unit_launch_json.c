@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_launch_json.c - launch plans from entry.json to what is launched. */
-#include "entrant.h"
 #include "json.h"
+#include "reader.h"
 #include "unit_launch.h"
 
 static bool from_json(const char *json, char text[TS_LAUNCH_BYTES + 1], ts_refusal *why)

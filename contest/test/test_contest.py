@@ -206,7 +206,7 @@ def check_collect():
 
 
 def check_answer():
-    """The same block as judge/read/markdown.c takes: test/unit_answers.c has these cases, too."""
+    """The same block as judge/reader/markdown.c takes: test/unit_answers.c has these cases, too."""
     cases = [("a\n```c\nint x;\n```\nb\n", "q", ("int x;\n", "c")),
              ("```c\nint f;\n```\n```python\nprint(1)\n```\n", "f;", ("int f;\n", "c")),
              ("```cpp\n__global__ void k();\n```", "q", ("__global__ void k();\n", "cu")),

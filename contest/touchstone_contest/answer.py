@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of an answer in Markdown, chosen as the judge chooses it (judge/read/markdown.c)."""
+"""The code of an answer in Markdown, chosen as the judge chooses it (judge/reader/markdown.c)."""
 import re
 
 MARKS = {"c": "c", "c11": "c", "cpp": "cpp", "c++": "cpp", "cxx": "cpp", "cc": "cpp", "cuda": "cu", "cu": "cu",

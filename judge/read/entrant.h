@@ -8,11 +8,13 @@
  * first 64 lines does: `touchstone-offers: k <= 32`. Class sealed-gpu also has "launch" and
  * "workspace"; see judge/gpu/launch.h.
  *
- * Only listed files are read, and only once: the bytes hashed are the bytes built. An adapter is an
+ * Only listed files are read, and only once: the bytes hashed are the bytes built. The judge reads
+ * the bytes; a process of its own, the reader, parses them: see reading.h. An adapter is an
  * additional source that maps the challenge's functions to those of the entrant. A source that
  * another one includes is not compiled on its own.
  *
- * An answer in Markdown is also a single file: the code block in it that markdown.h finds. */
+ * An answer in Markdown is also a single file: the code block in it that judge/reader/markdown.h
+ * finds. */
 #ifndef TS_ENTRANT_H
 #define TS_ENTRANT_H
 
@@ -29,6 +31,8 @@ enum {
     TS_ENTRANT_JSON_BYTES = 1 << 16, /* of entry.json */
     TS_ENTRANT_LIST = 65536,         /* entrants in one tree of folders */
     TS_ENTRANT_OFFERS = 255,         /* characters of a scope */
+    TS_ENTRANT_LAUNCH = 8191,        /* of a launch plan */
+    TS_ENTRANT_CAUSE = 299,          /* of the cause of a class */
 };
 
 typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_CU, TS_N_LANGUAGES } ts_language;
@@ -63,9 +67,11 @@ typedef struct ts_entrant {
     ts_source   source[TS_ENTRANT_SOURCES];
     char source_sha256[65]; /* of the file; of the output of sha256sum if there are several */
     char offers[TS_ENTRANT_OFFERS + 1]; /* its scope, verbatim; "": every case */
-    char launch[8192]; /* class sealed-gpu: the launch plan, see judge/gpu/launch.h */
-    char block[96];    /* of an answer in Markdown: which code block it is; else "" */
-    char family[65];   /* equal for sources that differ in blanks and comments only */
+    char launch[TS_ENTRANT_LAUNCH +
+                1]; /* class sealed-gpu: the launch plan, see judge/gpu/launch.h */
+    char block[96]; /* of an answer in Markdown: which code block it is; else "" */
+    char cause[TS_ENTRANT_CAUSE + 1]; /* of a single C file: what makes it class host; else "" */
+    char family[65]; /* equal for sources that differ in blanks and comments only */
 } ts_entrant;
 
 /* `challenge` may be NULL, except for a single file that defines no task's function, or several.
@@ -99,11 +105,6 @@ void ts_entrant_list_free(ts_paths *list);
 
 /* Whether a file with this name can be an entrant on its own. */
 bool ts_entrant_takes(const char *name);
-
-/* entry.json's "launch" and "workspace" as the text of judge/gpu/launch.h, which ts_launch_read
- * accepts: `text` has room for TS_LAUNCH_BYTES and a 0. Other keys of `doc` are ignored. */
-struct ts_jr_node;
-bool ts_launch_from_json(const struct ts_jr_node *doc, char *text, size_t n, ts_refusal *why);
 
 /* The file that Python imports: the adapter, else the first source. */
 const ts_source *ts_entrant_main(const ts_entrant *e);

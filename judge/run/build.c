@@ -23,7 +23,7 @@
 #include "confine.h"
 #include "isa_source.h"
 #include "sha256.h"
-#include "source.h"
+#include "smuggled.h"
 #include "temporary.h"
 
 enum { MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "entrant.h"
 #include "json.h"
 #include "launch.h"
+#include "reader.h"
 
 /* The output, and the name of the step in error messages. */
 typedef struct writer {

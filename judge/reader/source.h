@@ -15,10 +15,8 @@ bool ts_calls(const char *text, const char *word);
 /* The next #include of scrubbed C, or NULL; its name without quotes or brackets. */
 const char *ts_next_include(const char *text, char *name, size_t n_name, bool *quoted);
 
-/* Whether this C text cannot be sealed, judging by its includes and OpenMP. */
-bool ts_needs_host(const char *text);
-
-/* The pragma or attribute in preprocessed text that would change the judge's flags, or NULL. */
-const char *ts_smuggled(const char *text, size_t n);
+/* Whether this C text cannot be sealed, judging by its includes and OpenMP; and what in it says so:
+ * "#include <stdio.h>". */
+bool ts_needs_host(const char *text, char *cause, size_t n);
 
 #endif

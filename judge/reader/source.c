@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c - scans source text: comments, calls, includes, and pragmas that change flags. */
+/* source.c - scans source text: comments, calls, includes. */
 #define _GNU_SOURCE
 #include "source.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_word(char c)
@@ -96,7 +97,7 @@ const char *ts_next_include(const char *text, char *name, size_t n_name, bool *q
     return NULL;
 }
 
-bool ts_needs_host(const char *text)
+bool ts_needs_host(const char *text, char *cause, size_t n)
 {
     static const char *const sealed[] = { "stdint.h",   "stddef.h",    "stdbool.h", "float.h",
                                           "limits.h",   "math.h",      "string.h",  "assert.h",
@@ -105,78 +106,14 @@ bool ts_needs_host(const char *text)
     bool                     quoted;
     const char              *p = text;
     while ((p = ts_next_include(p, name, sizeof name, &quoted))) {
-        const size_t n = strlen(name);
+        const size_t length = strlen(name);
         bool         known = quoted || !strncmp(name, "touchstone/", 11) ||
-                     (n > 8 && !strcmp(name + n - 8, "intrin.h"));
+                     (length > 8 && !strcmp(name + length - 8, "intrin.h"));
         for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++)
             known |= !strcmp(name, sealed[i]);
-        if (!known) return true;
+        if (!known) return snprintf(cause, n, "#include <%s>", name), true;
     }
-    return strstr(text, "#pragma omp") != NULL;
-}
-
-/* ---- flags in the text ---- */
-
-/* Whether the line of n bytes contains all of the words, in any order. */
-static bool holds(const char *line, size_t n, const char *words)
-{
-    while (*words) {
-        const size_t w = strcspn(words, " ");
-        if (!memmem(line, n, words, w)) return false;
-        words += w + (words[w] == ' ');
-    }
-    return true;
-}
-
-/* A line that begins with '#'. */
-static const char *bad_pragma(const char *line, size_t n)
-{
-    static const char *const bad[] = {
-        "GCC optimize",          "clang optimize",   "clang fp",
-        "float_control",         "STDC FENV_ACCESS", "STDC FP_CONTRACT",
-        "STDC CX_LIMITED_RANGE", "fp_contract",      "fenv_access",
-        "clang attribute"
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad && holds(line, n, "pragma"); i++)
-        if (holds(line, n, bad[i])) return bad[i];
-    return NULL;
-}
-
-static bool is_optimize(const char *p, const char *stop, const char *end)
-{
-    const size_t n = (size_t)(stop - p);
-    if (!(n == 8 && !memcmp(p, "optimize", n)) && !(n == 12 && !memcmp(p, "__optimize__", n)))
-        return false;
-    while (stop < end && isspace((unsigned char)*stop)) stop++;
-    return stop < end && (*stop == '(' || *stop == '#'); /* a line marker may come between */
-}
-
-/* Literals are not skipped: with raw strings, code could pose as a literal. So `f(optimize(x))` is
- * rejected too. */
-const char *ts_smuggled(const char *text, size_t n)
-{
-    const char *end = text + n, *p = text;
-    char        last = 0, kept = 0; /* the last significant character; that of lines without '#' */
-    bool        fresh = true, hash = false;
-    while (p < end) {
-        const char *from = p;
-        if (fresh && *p == '#') {
-            const char *stop = memchr(p, '\n', (size_t)(end - p));
-            const char *found = bad_pragma(p, (size_t)((stop ? stop : end) - p));
-            if (found) return found;
-            hash = true;
-            kept = last;
-        }
-        while (p < end && is_word(*p)) p++;
-        if (p > from && is_optimize(from, p, end) && (hash || strchr("(,:", last)))
-            return "__attribute__((optimize))";
-        if (p == from) p++;
-        if (!isspace((unsigned char)*from)) last = p[-1];
-        if (*from == '\n' && hash) {
-            last = kept;
-            hash = false;
-        }
-        fresh = *from == '\n' || (fresh && isspace((unsigned char)*from));
-    }
-    return NULL;
+    const bool parallel = strstr(text, "#pragma omp") != NULL;
+    snprintf(cause, n, "%s", parallel ? "#pragma omp" : "");
+    return parallel;
 }

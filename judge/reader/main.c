@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the process that parses what an entrant's author wrote.
+ *
+ * Standard input is a question of the judge, standard output takes the answer. Before it reads
+ * anything the process gives up everything else: with a filter of system calls it can compute, read
+ * the question and write the answer. Where Linux has no such filter, limits alone keep it from
+ * opening files and sockets, from writing files, and, unless it is root's, from starting processes.
+ */
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "isa_calls.h"
+#include "reader.h"
+
+static const int may[] = {
+    SYS_read,   SYS_write,   SYS_brk,       SYS_munmap,
+    SYS_mremap, SYS_madvise, SYS_getrandom, SYS_exit_group,
+};
+enum { N_MAY = sizeof may / sizeof *may, KILL = SECCOMP_RET_KILL_PROCESS };
+
+static struct sock_filter code[16 + 2 * N_MAY];
+static unsigned short     n_code;
+
+static void emit(unsigned op, unsigned k, int if_true, int if_false)
+{
+    code[n_code++] = (struct sock_filter) { (unsigned short)op, (unsigned char)if_true,
+                                            (unsigned char)if_false, k };
+}
+
+static void load(size_t offset)
+{
+    emit(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
+}
+
+/* Memory may be mapped, but never to be executed. */
+static void filter_calls(void)
+{
+    load(offsetof(struct seccomp_data, arch));
+    emit(BPF_JMP | BPF_JEQ | BPF_K, TS_ISA_AUDIT_ARCH, 1, 0);
+    emit(BPF_RET | BPF_K, KILL, 0, 0);
+    load(offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < N_MAY; i++) {
+        emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)may[i], 0, 1);
+        emit(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    }
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 1, 0);
+    emit(BPF_RET | BPF_K, KILL, 0, 0);
+    load(offsetof(struct seccomp_data, args) + 8 * 2);
+    emit(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);
+    emit(BPF_RET | BPF_K, KILL, 0, 0);
+    emit(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+    const struct sock_fprog program = { n_code, code };
+    if (TS_ISA_AUDIT_ARCH) syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+static void limit(int what, rlim_t most)
+{
+    const struct rlimit r = { most, most };
+    setrlimit(what, &r);
+}
+
+static void confine(void)
+{
+    limit(RLIMIT_NOFILE, 0); /* no descriptor beyond those it has */
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_NPROC, 0);
+    limit(RLIMIT_CORE, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(1);
+    filter_calls();
+}
+
+static void get(void *to, size_t n)
+{
+    char   *p = to;
+    ssize_t done;
+    for (; n; p += done, n -= (size_t)done)
+        if ((done = read(0, p, n)) <= 0) _exit(2);
+}
+
+int main(void)
+{
+    static ts_question q;
+    static ts_reading  r;
+    static char       *bytes[TS_ENTRANT_SOURCES];
+    confine();
+    get(&q, sizeof q);
+    for (uint32_t i = 0; i < q.n_files; i++) {
+        bytes[i] = malloc(q.file[i].n + 1);
+        if (!bytes[i]) _exit(3);
+        get(bytes[i], q.file[i].n);
+        bytes[i][q.file[i].n] = 0;
+    }
+    ts_reader_answer(&q, (const char *const *)bytes, &r);
+    const char *p = (const char *)&r;
+    ssize_t     done;
+    for (size_t n = sizeof r; n; p += done, n -= (size_t)done)
+        if ((done = write(1, p, n)) <= 0) _exit(4);
+    _exit(0);
+}
