@@ -160,7 +160,7 @@ seeds_model() {
             printf '\000'
             tail -c +9 $folder/model.safetensors | head -c "$n"
         } >"$seed/$name"
-        [ ! -f $folder/tokenizer.json ] || { printf t && tr -d '\n' <$folder/tokenizer.json | sed 's/  */ /g'; } >"$seed/$name.tokens"
+        [ ! -f $folder/tokenizer.json ] || { printf t && cat $folder/tokenizer.json; } >"$seed/$name.tokens"
     done
     words '' model_type llama mistral qwen2 qwen3 starcoder2 hidden_act silu num_hidden_layers hidden_size num_attention_heads \
         num_key_value_heads head_dim intermediate_size vocab_size max_position_embeddings rms_norm_eps rope_theta rope_scaling \

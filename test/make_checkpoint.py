@@ -86,7 +86,7 @@ def tokenizer(folder, text, before, after):
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     if after:
         t.post_processor = after
-    t.save(folder + "/tokenizer.json")
+    t.save(folder + "/tokenizer.json", pretty=False)
     with open(folder + "/tokens.json", "w") as f:
         json.dump([{"text": s, "tokens": t.encode(s).ids} for s in TEXTS], f)
         f.write("\n")

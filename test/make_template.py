@@ -5,7 +5,8 @@ makes of templates.
     python test/make_template.py              # needs jinja2
     python test/make_template.py --more DIR   # prints as JSON what it makes of all templates in DIR
 
-Each case has its template, its variables and the text, or an empty `text` and `fails`."""
+Each case has its template, its variables and the text, or an empty `text` and `fails`. golden.json
+lists equal templates and variables once, and its cases have their places in the lists."""
 import datetime
 import glob
 import json
@@ -153,6 +154,10 @@ def chats(template):
                        dict(dict(CHAT, messages=messages), **more))
 
 
+def rows(f, key, values):
+    f.write(',\n"%s": [\n%s]' % (key, ",\n".join(json.dumps(v) for v in values)))
+
+
 def main():
     if len(sys.argv) > 1:
         paths = sorted(glob.glob(sys.argv[2] + "/*.jinja"))
@@ -165,8 +170,15 @@ def main():
     cases = [c for name in FILES for c in chats(open(os.path.join(HERE, name + ".jinja")).read())]
     cases += [case(e, text, {"messages": [SYSTEM, USER]}) for text in SMALL + SPACE]
     with open(os.path.join(HERE, "golden.json"), "w") as f:
-        json.dump({"made_by": "jinja2 " + jinja2.__version__, "now": NOW, "cases": cases}, f, indent=0)
-        f.write("\n")
+        f.write('{"made_by": "jinja2 %s", "now": %d' % (jinja2.__version__, NOW))
+        for key in "template", "variables":  # each once; a case has its place in the list
+            seen = []
+            for c in cases:
+                seen += [c[key]] * (c[key] not in seen)
+                c[key] = seen.index(c[key])
+            rows(f, key, seen)
+        rows(f, "cases", cases)
+        f.write("}\n")
 
 
 main()

@@ -33,7 +33,7 @@ def save(name, t):
     t.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False, special=True),
                           AddedToken("<left>", lstrip=True, normalized=False, special=True),
                           AddedToken("<right>", rstrip=True, normalized=False, special=True)])
-    t.save(os.path.join(OUT, name + ".json"))
+    t.save(os.path.join(OUT, name + ".json"), pretty=False)
     with open(os.path.join(OUT, name + ".tokens.json"), "w") as f:
         json.dump([{"text": s, "tokens": t.encode(s).ids} for s in TEXTS], f)
         f.write("\n")
