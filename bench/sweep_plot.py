@@ -13,9 +13,29 @@ import math
 from html import escape
 
 WIDTH, HEIGHT, ACROSS, LEFT, TOP = 300, 190, 3, 44, 34
+RIGHT, BOTTOM = WIDTH - 14, HEIGHT - 34
 COLOURS = {"f32": "#0072b2", "bf16": "#d55e00", "f16": "#009e73"}
-DARK = ("@media (prefers-color-scheme: dark) { svg { fill: #e0e0e0 } .paper { fill: #161b22 } .frame { stroke: #8b949e } "
-        ".grid { stroke: #30363d } .f32 { stroke: #3b9ddd } .dot.f32 { fill: #3b9ddd } }")
+STYLE = """<style>
+polyline { fill: none; stroke-width: 1.6 } .cliff { fill: none } .ring { fill: none; stroke: #cc0000; stroke-width: 1.6 }
+.grid { stroke: #e4e4e4 } .frame { fill: none; stroke: #444 } .bold { font-weight: 600 } .small { font-size: 10px }
+%s@media (prefers-color-scheme: dark) { svg { fill: #e0e0e0 } .paper { fill: #161b22 } .frame { stroke: #8b949e }
+.grid { stroke: #30363d } .f32 { stroke: #3b9ddd } .dot.f32 { fill: #3b9ddd } }
+</style>"""
+MARKER = '<marker id="%s" overflow="visible" markerUnits="userSpaceOnUse"><circle class="%s" r="%s"/></marker>'
+
+
+def head(dtypes):
+    """Styles, and what all panels share: a curve is one element, whose points and cliffs are markers; axes are drawn once."""
+    rules = "".join(".{0} {{ stroke: {1}; marker: url(#{0}) }} .dot.{0} {{ fill: {1}; stroke: none; marker: none }}\n".format(
+        d, COLOURS.get(d, "#7f7f7f")) for d in dtypes)
+    out = [STYLE % (rules + ".cliff { marker: url(#cliff) }\n"), "<defs>"]
+    out += [MARKER % (d, "dot " + d, 2) for d in dtypes] + [MARKER % ("cliff", "ring", 5.5), '<g id="axes">']
+    for share in 0, 50, 100:
+        y = BOTTOM - (BOTTOM - TOP) * share / 110
+        out.append('<path class="grid" d="M%d %.1fH%d"/><text class="small" x="%d" y="%.1f" text-anchor="end">%d %%</text>' % (
+            LEFT, y, RIGHT, LEFT - 4, y + 3, share))
+    out.append('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>\n</g>\n</defs>' % (LEFT, TOP, RIGHT - LEFT, BOTTOM - TOP))
+    return "\n".join(out)
 
 
 def parameter(points):
@@ -45,32 +65,22 @@ def panel(kernel, line, by_dtype):
     gpu = "of_copy" in next(iter(by_dtype.values()))[0]
     xs = [math.log2(p[key] + (key == "offset")) for ps in by_dtype.values() for p in ps]
     low, high = min(xs), max(xs)
-    right, bottom = WIDTH - 14, HEIGHT - 34
-    at = lambda p: LEFT + (right - LEFT) * (math.log2(p[key] + (key == "offset")) - low) / max(high - low, 1e-9)
-    out = ['<text x="%d" y="16" font-weight="600">%s</text>' % (LEFT, escape(kernel)),
-           '<text x="%d" y="28" font-size="10">%s</text>' % (LEFT, escape(line))]
-    for share in 0, 50, 100:
-        y = bottom - (bottom - TOP) * share / 110
-        out.append('<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e4e4e4"/>'
-                   '<text x="%d" y="%.1f" text-anchor="end" font-size="10">%d %%</text>' % (LEFT, right, y, y, LEFT - 4, y + 3, share))
+    at = lambda p: LEFT + (RIGHT - LEFT) * (math.log2(p[key] + (key == "offset")) - low) / max(high - low, 1e-9)
+    out = ['<text class="bold" x="%d" y="16">%s</text><text class="small" x="%d" y="28">%s</text><use href="#axes"/>' % (
+        LEFT, escape(kernel), LEFT, escape(line))]
     for dtype, points in by_dtype.items():
         points = sorted(points, key=lambda p: p[key])
         best = min(p["ns"] for p in points) if not gpu else 0
         height = [min(110, p["of_copy"] if gpu else 100 * best / p["ns"]) for p in points]
-        dots = [(at(p), bottom - (bottom - TOP) * h / 110) for p, h in zip(points, height)]
-        out.append('<polyline class="%s" points="%s" fill="none" stroke="%s" stroke-width="1.6"/>' % (
-            dtype, " ".join("%.1f,%.1f" % d for d in dots), COLOURS.get(dtype, "#7f7f7f")))
-        for p, (x, y) in zip(points, dots):
-            out.append('<circle class="dot %s" cx="%.1f" cy="%.1f" r="2" fill="%s"/>' % (dtype, x, y, COLOURS.get(dtype, "#7f7f7f")))
-            if (p["above"] or 0) * (1 if gpu else 100) > 15:
-                out.append('<circle cx="%.1f" cy="%.1f" r="5.5" fill="none" stroke="#cc0000" stroke-width="1.6"/>' % (x, y))
+        dots = ["%.1f,%.1f" % (at(p), BOTTOM - (BOTTOM - TOP) * h / 110) for p, h in zip(points, height)]
+        out.append('<polyline class="%s" points="%s"/>' % (dtype, " ".join(dots)))
+        cliffs = [d for p, d in zip(points, dots) if (p["above"] or 0) * (1 if gpu else 100) > 15]
+        if cliffs:
+            out.append('<path class="cliff" d="M%s"/>' % " ".join(cliffs))
     ticks = sorted({p[key] for ps in by_dtype.values() for p in ps})
-    for v in (ticks[0], ticks[len(ticks) // 2], ticks[-1]):
-        out.append('<text x="%.1f" y="%d" text-anchor="middle" font-size="10">%s</text>' % (at({key: v}), bottom + 14, label(v)))
-    out.append('<text x="%d" y="%d" text-anchor="middle" font-size="10">%s</text>' % ((LEFT + right) // 2, bottom + 27, escape(key)))
-    out.append('<rect class="frame" x="%d" y="%d" width="%d" height="%d" fill="none" stroke="#444"/>' % (
-        LEFT, TOP, right - LEFT, bottom - TOP))
-    return "\n".join(out)
+    labels = [(at({key: v}), 14, label(v)) for v in (ticks[0], ticks[len(ticks) // 2], ticks[-1])]
+    return "\n".join(out) + '\n<g class="small" text-anchor="middle">%s</g>' % "".join(
+        '<text x="%.1f" y="%d">%s</text>' % (x, BOTTOM + y, text) for x, y, text in labels + [((LEFT + RIGHT) // 2, 27, escape(key))])
 
 
 def main():
@@ -86,20 +96,20 @@ def main():
     if not panels:
         raise SystemExit("sweep_plot.py: %s: no line to draw" % o.file)
     height = 44 + HEIGHT * -(-len(panels) // ACROSS)
+    dtypes = sorted({r["dtype"] for r in rows}, key=lambda d: (list(COLOURS) + [d]).index(d))
+    edge = WIDTH * ACROSS
     with open(o.out, "w") as f:
         f.write('<svg xmlns="http://www.w3.org/2000/svg" width="{0}" height="{1}" viewBox="0 0 {0} {1}" '
-                'font-family="system-ui, sans-serif" font-size="12" fill="#222">\n<style>{2}</style>\n'
-                '<rect class="paper" width="{0}" height="{1}" fill="white"/>\n'.format(WIDTH * ACROSS, height, DARK))
-        f.write('<text x="%d" y="24" font-size="15" font-weight="600">%s</text>\n' % (LEFT, escape(o.title)))
-        for i, (name, colour) in enumerate(COLOURS.items()):
-            if any(r["dtype"] == name for r in rows):
-                x = WIDTH * ACROSS - 260 + 60 * i
-                f.write('<circle class="dot %s" cx="%d" cy="20" r="4" fill="%s"/><text x="%d" y="24">%s</text>\n' % (
-                    name, x, colour, x + 8, name))
-        f.write('<circle cx="%d" cy="20" r="5.5" fill="none" stroke="#cc0000" stroke-width="1.6"/><text x="%d" y="24">cliff</text>\n' % (
-            WIDTH * ACROSS - 70, WIDTH * ACROSS - 58))
+                'font-family="system-ui, sans-serif" font-size="12" fill="#222">\n{2}\n'
+                '<rect class="paper" width="{0}" height="{1}" fill="white"/>\n'.format(edge, height, head(dtypes)))
+        f.write('<text class="bold" x="%d" y="24" font-size="15">%s</text>\n' % (LEFT, escape(o.title)))
+        for i, name in enumerate(COLOURS):
+            if name in dtypes:
+                f.write('<circle class="dot {0}" cx="{1}" cy="20" r="4"/><text x="{2}" y="24">{0}</text>\n'.format(
+                    name, edge - 260 + 60 * i, edge - 252 + 60 * i))
+        f.write('<circle class="ring" cx="%d" cy="20" r="5.5"/><text x="%d" y="24">cliff</text>\n' % (edge - 70, edge - 58))
         for i, p in enumerate(panels):
-            f.write('<g transform="translate(%d %d)">\n%s\n</g>\n' % (WIDTH * (i % ACROSS), 40 + HEIGHT * (i // ACROSS), p))
+            f.write('<g transform="translate(%d %d)">%s</g>\n' % (WIDTH * (i % ACROSS), 40 + HEIGHT * (i // ACROSS), p))
         f.write("</svg>\n")
 
 

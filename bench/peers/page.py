@@ -9,18 +9,19 @@ import os
 import statistics
 
 ABSENT = "not in this library"
-STYLE = """
+COLOURS = """
 :root { --paper: #fff; --ink: #1a1a1a; --faint: #6b6b6b; --rule: #d5d5d5; --ahead: #1f6f43; --behind: #b3261e;
   --peer: #9a9a9a; --before: #b08400 }
 @media (prefers-color-scheme: dark) { :root { --paper: #16181b; --ink: #e8e8e8; --faint: #9aa0a6; --rule: #3a3e44;
   --ahead: #6fcf97; --behind: #ff8a80; --peer: #7d838a; --before: #e0b64a } }
-body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 75rem;
+svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .axis { fill: var(--faint); text-anchor: middle }
+svg .row { text-anchor: end } svg line { stroke: var(--rule) } svg .one { stroke: var(--ink) }
+svg .peer { stroke: var(--peer); stroke-width: 2 } svg .ahead { fill: var(--ahead) } svg .behind { fill: var(--behind) }
+svg .before { fill: none; stroke: var(--before); stroke-width: 2 }
+"""
+STYLE = COLOURS + """body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 75rem;
   margin: 2rem auto; padding: 0 1rem }
 h1, h2 { font-weight: 600 } .faint { color: var(--faint) } .scroll { overflow-x: auto }
-svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .axis { fill: var(--faint) }
-svg line { stroke: var(--rule) } svg .one { stroke: var(--ink) } svg .peer { stroke: var(--peer); stroke-width: 2 }
-svg .ahead { fill: var(--ahead) } svg .behind { fill: var(--behind) }
-svg .before { fill: none; stroke: var(--before); stroke-width: 2 }
 table { border-collapse: collapse; font-size: 13px } th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--rule);
   text-align: right; white-space: nowrap } th:first-child, td:first-child { text-align: left }
 td.behind { color: var(--behind) } td.ahead { color: var(--ahead) }
@@ -129,22 +130,19 @@ def plot(records, before):
     out = ['<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img">'.format(label + width + 60, bottom + 26)]
     for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100):
         if low <= tick <= high:
-            out.append('<line class="%s" x1="%.1f" x2="%.1f" y1="0" y2="%d"/><text class="axis" x="%.1f" y="%d" '
-                       'text-anchor="middle">%g</text>' % ("one" if tick == 1 else "", x(tick), x(tick), bottom, x(tick),
-                                                           bottom + 18, tick))
+            out.append('<line %sx1="%.1f" x2="%.1f" y2="%d"/><text class="axis" x="%.1f" y="%d">%g</text>' % (
+                'class="one" ' * (tick == 1), x(tick), x(tick), bottom, x(tick), bottom + 18, tick))
     for i, r in enumerate(records):
         y, mine = step * i + 14, r["methods"]["ours"]["us"]
-        out.append('<text x="%d" y="%d" text-anchor="end">%s</text>' % (label, y + 4, html.escape(title(r))))
-        for n, m in r["methods"].items():
-            if n not in ("ours", r["best"]):
-                out.append('<line class="peer" x1="%.1f" x2="%.1f" y1="%d" y2="%d"><title>%s %.1f us</title></line>' % (
-                    x(m["us"] / mine), x(m["us"] / mine), y - 5, y + 5, html.escape(n), m["us"]))
+        marks = ['<path class="peer" d="M%.1f %dv10"><title>%s %.1f us</title></path>' % (
+            x(m["us"] / mine), y - 5, html.escape(n), m["us"]) for n, m in r["methods"].items() if n not in ("ours", r["best"])]
         old = before.get(title(r))
         if old:
-            out.append('<circle class="before" cx="%.1f" cy="%d" r="5"><title>before: %.2f</title></circle>' % (x(old), y, old))
-        out.append('<circle class="%s" cx="%.1f" cy="%d" r="5"><title>%s %.1f us, ours %.1f us: %.2f</title></circle>' % (
+            marks.append('<circle class="before" cx="%.1f" cy="%d" r="5"><title>before: %.2f</title></circle>' % (x(old), y, old))
+        marks.append('<circle class="%s" cx="%.1f" cy="%d" r="5"><title>%s %.1f us, ours %.1f us: %.2f</title></circle>' % (
             "ahead" if r["ratio"] >= 1 else "behind", x(r["ratio"]), y, html.escape(r["best"]),
             r["methods"][r["best"]]["us"], mine, r["ratio"]))
+        out.append('<text class="row" x="%d" y="%d">%s</text>%s' % (label, y + 4, html.escape(title(r)), "".join(marks)))
     return "\n".join([*out, "</svg>"])
 
 
@@ -170,7 +168,7 @@ def svg(data):
             'svg .title {{ font-size: 17px; font-weight: 600 }} svg .kernel {{ font-size: 14px; font-weight: 600 }}\n'
             '.paper {{ fill: var(--paper) }}</style>\n<rect class="paper" width="1110" height="{0}"/>\n'
             '<text class="title" x="16" y="28">Time of the fastest peer / ours</text>\n<text x="16" y="50">{2}</text>\n{3}\n</svg>'
-            ).format(y, STYLE, html.escape(told), "\n".join(out))
+            ).format(y, COLOURS, html.escape(told), "\n".join(out))
 
 
 def page(data, earlier=None):
