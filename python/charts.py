@@ -56,26 +56,38 @@ class Chart:
         self.text(16, 28, title, 'font-size="17" font-weight="600"')
         self.text(16, 48, note)
 
+    def mark(self, shape, x, y, s, more=""):
+        """A shape and the text next to it."""
+        self.text(x, y, s, more)
+        self.parts[-1] = shape + self.parts[-1]
+
     def text(self, x, y, s, more=""):
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" {more}>{escape(s)}</text>')
+        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{more and " "}{more}>{escape(s)}</text>')
 
     def scale(self, low, high, log=False):
         f = math.log10 if log else float
         self.at = lambda v: LEFT + (WIDTH - LEFT - RIGHT) * (f(v) - f(low)) / (f(high) - f(low))
 
     def grid(self, ticks, top):
+        self.rules(f"M{self.at(t):.1f} {top}V{self.y}" for t in ticks)
         for t in ticks:
-            x = self.at(t)
-            self.parts.insert(0, f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{self.y}" stroke="#e4e4e4"/>')
-            self.text(x, self.y + 15, f"{t:g}", 'text-anchor="middle"')
+            self.text(self.at(t), self.y + 15, f"{t:g}", 'text-anchor="middle"')
+
+    def rules(self, paths):
+        """Lines below everything else."""
+        self.parts.insert(0, f'<path class="grid" d="{"".join(paths)}" stroke="#e4e4e4"/>')
+
+    def heights(self, ticks, up, left):
+        self.rules(f"M{left} {up(v):.1f}H{WIDTH - RIGHT}" for v in ticks)
+        for v in ticks:
+            self.text(left - 8, up(v) + 4, f"{v:g}", 'text-anchor="end"')
 
     def heading(self, s, names=()):
         self.y += 24
         self.text(16, self.y, s, 'font-size="14" font-weight="600"')
         x = WIDTH - RIGHT - 140 * len(names)
         for name in names:
-            self.parts.append(f'<rect x="{x}" y="{self.y - 9}" width="12" height="10" fill="{COLOURS[name]}"/>')
-            self.text(x + 18, self.y, name)
+            self.mark(f'<rect x="{x}" y="{self.y - 9}" width="12" height="10" fill="{COLOURS[name]}"/>', x + 18, self.y, name)
             x += 140
         self.y += 10
 
@@ -89,8 +101,8 @@ class Chart:
             self.text(LEFT - 8, self.y + BAR * len(values) / 2 + 4, label, 'text-anchor="end"')
             for name, v in zip(names, values):
                 x = self.at(v)
-                self.parts.append(f'<rect x="{LEFT}" y="{self.y}" width="{x - LEFT:.1f}" height="{BAR - 1}" fill="{COLOURS[name]}"/>')
-                self.text(x + 4, self.y + BAR - 1.5, f"{v:g}" + note * (name == names[-1]), 'font-size="10"')
+                self.mark(f'<rect x="{LEFT}" y="{self.y}" width="{x - LEFT:.1f}" height="{BAR - 1}" fill="{COLOURS[name]}"/>',
+                          x + 4, self.y + BAR - 1.5, f"{v:g}" + note * (name == names[-1]), 'font-size="10"')
                 self.y += BAR
         self.y += GAP
         self.grid(ticks, top)
@@ -106,9 +118,9 @@ class Chart:
             a, b = self.at(low), self.at(high)
             self.text(LEFT - 8, self.y + 4, label, 'text-anchor="end"')
             colour = COLOURS["ours"] if high >= 1 else COLOURS["cuDNN"]
-            self.parts.append(f'<rect x="{a - 4:.1f}" y="{self.y - 5}" width="{b - a + 8:.1f}" height="10" rx="5" fill="{colour}"/>')
             span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
-            self.text(b + 10, self.y + 4, f"{span}  ({peer})", 'font-size="11"')
+            self.mark(f'<rect x="{a - 4:.1f}" y="{self.y - 5}" width="{b - a + 8:.1f}" height="10" rx="5" fill="{colour}"/>',
+                      b + 10, self.y + 4, f"{span}  ({peer})", 'font-size="11"')
         self.y += ROW
         x = self.at(1)
         self.grid(ticks, top)
@@ -121,9 +133,7 @@ class Chart:
         top, left = self.y, 60
         self.at = lambda v: left + (WIDTH - left - RIGHT) * (v - xticks[0]) / (xticks[-1] - xticks[0])
         up = lambda v: top + height * (yticks[-1] - v) / (yticks[-1] - yticks[0])  # noqa: E731
-        for v in yticks:
-            self.parts.insert(0, f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{up(v):.1f}" y2="{up(v):.1f}" stroke="#e4e4e4"/>')
-            self.text(left - 8, up(v) + 4, f"{v:g}", 'text-anchor="end"')
+        self.heights(yticks, up, left)
         for i, (name, values) in enumerate(zip(names, rows)):
             path = " ".join(f"{self.at(x):.1f},{up(v):.1f}" for x, v in zip(xs, values))
             dash = ' stroke-dasharray="6 5"' if i else ""
@@ -139,15 +149,13 @@ class Chart:
         at = lambda v, ticks: (math.log(v) - math.log(ticks[0])) / (math.log(ticks[-1]) - math.log(ticks[0]))  # noqa: E731
         self.at = lambda v: left + (WIDTH - left - RIGHT) * at(v, xticks)
         up = lambda v: top + height * (1 - at(v, yticks))  # noqa: E731
-        for v in yticks:
-            self.parts.insert(0, f'<line class="grid" x1="{left}" x2="{WIDTH - RIGHT}" y1="{up(v):.1f}" y2="{up(v):.1f}" stroke="#e4e4e4"/>')
-            self.text(left - 8, up(v) + 4, f"{v:g}", 'text-anchor="end"')
+        self.heights(yticks, up, left)
         roof = [(xticks[0], xticks[0] * slope), (peak / slope, peak), (xticks[-1], peak)]
         path = " ".join(f"{self.at(x):.1f},{up(y):.1f}" for x, y in roof)
         self.parts.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS["cuDNN"]}" stroke-width="2"/>')
         for number, x, y in points:
-            self.parts.append(f'<circle cx="{self.at(x):.1f}" cy="{up(y):.1f}" r="4" fill="{COLOURS["ours"]}"/>')
-            self.text(self.at(x) + 7, up(y) + 10, str(number), 'font-size="11"')
+            self.mark(f'<circle cx="{self.at(x):.1f}" cy="{up(y):.1f}" r="4" fill="{COLOURS["ours"]}"/>',
+                      self.at(x) + 7, up(y) + 10, str(number), 'font-size="11"')
         self.y += height
         self.grid(xticks, top)
         self.y += 24
