@@ -62,9 +62,8 @@ static void fill_copy(void *user, bool held_out, int64_t i, int32_t *input, int3
     for (int64_t t = 0; t < n; t++) target[t] = t + 1 >= half && t + 1 < n ? input[t + 1] : -1;
 }
 
-static void delayed_copy(void **state)
+TEST(delayed_copy)
 {
-    (void)state;
     int64_t       n_vocab = 16;
     const ts_feed f = { fill_copy, &n_vocab, 64, 0 };
     for (int ternary = 0; ternary < 2; ternary++) {
@@ -125,9 +124,8 @@ static void fill_chain(void *user, bool held_out, int64_t i, int32_t *input, int
     }
 }
 
-static void markov(void **state)
+TEST(markov)
 {
-    (void)state;
     chain         c = chain_of(3);
     const ts_feed f = { fill_chain, &c, 256, 0 };
     for (int ternary = 0; ternary < 2; ternary++) {
@@ -164,9 +162,8 @@ static void fill_leak(void *user, bool held_out, int64_t i, int32_t *input, int3
     memcpy(target, input, (size_t)n * sizeof *target);
 }
 
-static void uniform(void **state)
+TEST(uniform)
 {
-    (void)state;
     int64_t       n_vocab = 32;
     const ts_feed f = { fill_uniform, &n_vocab, 128, 0 }, leak = { fill_leak, &n_vocab, 128, 0 };
     for (int ternary = 0; ternary < 2; ternary++) {
@@ -181,14 +178,4 @@ static void uniform(void **state)
         assert_true(y.r.last <= log((double)n_vocab) + 0.1);
         assert_true(seen.r.last < 1); /* the control can fail */
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delayed_copy),
-        cmocka_unit_test(markov),
-        cmocka_unit_test(uniform),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

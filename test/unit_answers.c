@@ -29,7 +29,7 @@ static void in_tree(const char *path)
     write_text(path, "int x;");
 }
 
-static void names_models(void **state)
+TEST_WITH(names_models, make_home, drop_home)
 {
     static const struct {
         const char *path, *model, *sample, *challenge;
@@ -47,7 +47,6 @@ static void names_models(void **state)
     enum { N = sizeof want / sizeof *want };
     ts_paths  *list = calloc(1, sizeof *list);
     ts_refusal why;
-    (void)state;
     for (int i = 0; i < N; i++) in_tree(want[i].path);
     in_tree("a/ann/README.md");
     in_tree("a/.git/softmax_topk.c");
@@ -92,10 +91,9 @@ static void block(const char *text, const char *wanted, const char *code, const 
     assert_int_equal(b.of, of);
 }
 
-static void finds_code(void **state)
+TEST(finds_code)
 {
     ts_block b = { 0 };
-    (void)state;
     block("a\n```c\nint x;\n```\nb\n", NULL, "int x;\n", ".c", 1, 1);
     block("```c\nint x;\n```\n```c\nint y;\n```\n", NULL, "int y;\n", ".c", 2, 2);
     block("```c\nint f;\n```\n```python\nprint(1)\n```\n", "f", "int f;\n", ".c", 1, 2);
@@ -133,11 +131,10 @@ static void finds_code(void **state)
     block("```c\n```\n", NULL, "", ".c", 1, 1);
 }
 
-static void reads_markdown(void **state)
+TEST_WITH(reads_markdown, make_home, drop_home)
 {
     ts_entrant e;
     ts_refusal why;
-    (void)state;
     write_text("softmax_topk.md", "Here:\n\n```c\n#include <stdlib.h>\nint ts_softmax_topk(void) "
                                   "{ return 4; }\n```\nand\n```sh\nls\n```\n");
     assert_true(ts_entrant_read(in_home("softmax_topk.md"), "softmax_topk", &e, &why));
@@ -203,7 +200,7 @@ static void near(double a, double b)
 }
 
 /* Two tasks. ann: 1 of 4 and 2 of 3, so k = 3; bob: one answer of each, both right. */
-static void counts_samples(void **state)
+TEST_WITH(counts_samples, make_home, drop_home)
 {
     static const row of[] = {
         { "ann", "sample-1", "t", "FAIL", "-", 0 },
@@ -220,7 +217,6 @@ static void counts_samples(void **state)
     ts_records r;
     ts_board   b;
     char       why[TS_WHY];
-    (void)state;
     write_log(in_home("log"), of, sizeof of / sizeof *of);
     assert_true(ts_records_read(in_home("log"), &r, why));
     assert_true(ts_board_make(&r, &b, why));
@@ -243,15 +239,4 @@ static void counts_samples(void **state)
     near(b.overall[1].samples.pass_1, 0.5);
     ts_board_free(&b);
     ts_records_free(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(names_models, make_home, drop_home),
-        cmocka_unit_test(finds_code),
-        cmocka_unit_test_setup_teardown(reads_markdown, make_home, drop_home),
-        cmocka_unit_test_setup_teardown(counts_samples, make_home, drop_home),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,9 +31,8 @@ static void check(ts_attention_dims d, const int32_t *kv_len, const char *what)
 
 /* ---- shapes ---- */
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    (void)state;
     static const int64_t n[] = { 1, 2, 15, 17, 63, 64, 65, 127, 128, 129, 300 };
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
         for (int causal = 0; causal < 2; causal++) {
@@ -43,9 +42,8 @@ static void test_lengths(void **state)
         }
 }
 
-static void test_unequal_lengths(void **state)
+TEST(test_unequal_lengths)
 {
-    (void)state;
     static const int64_t n[][2] = { { 1, 64 },   { 5, 64 }, { 64, 5 }, { 65, 130 },
                                     { 130, 65 }, { 0, 3 },  { 3, 0 },  { 200, 70 } };
     for (size_t i = 0; i < sizeof n / sizeof *n; i++)
@@ -59,9 +57,8 @@ static void test_unequal_lengths(void **state)
     check(none, NULL, "no batch");
 }
 
-static void test_head_dims(void **state)
+TEST(test_head_dims)
 {
-    (void)state;
     static const int64_t n[] = { 1, 2, 5, 6, 7, 8, 15, 16, 17, 31, 64, 80, 96, 128, 255, 256 };
     for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
         ts_attention_dims d = dims(66, 67, n[i]);
@@ -70,9 +67,8 @@ static void test_head_dims(void **state)
     }
 }
 
-static void test_windows(void **state)
+TEST(test_windows)
 {
-    (void)state;
     static const int64_t window[] = { 1, 2, 63, 64, 65, 100, 199, 200, INT64_MAX };
     for (size_t i = 0; i < sizeof window / sizeof *window; i++)
         for (int64_t n_k = 150; n_k <= 230; n_k += 80) {
@@ -84,9 +80,8 @@ static void test_windows(void **state)
 }
 
 /* Every (batch, head) is its own, in both layouts, with heads shared by 1, 2, 3 and 4. */
-static void test_heads(void **state)
+TEST(test_heads)
 {
-    (void)state;
     static const int64_t heads[][2] = { { 2, 2 }, { 6, 3 }, { 3, 1 }, { 8, 2 } };
     static const int32_t len[] = { 70, 33 };
     for (int i = 0; i < 4; i++)
@@ -99,9 +94,8 @@ static void test_heads(void **state)
         }
 }
 
-static void test_dtypes(void **state)
+TEST(test_dtypes)
 {
-    (void)state;
     static const ts_dtype types[] = { TS_F64, TS_F16, TS_BF16 };
     static const int32_t  len[] = { 71, 100 };
     for (int i = 0; i < 3; i++)
@@ -113,9 +107,8 @@ static void test_dtypes(void **state)
         }
 }
 
-static void test_tile_hints(void **state)
+TEST(test_tile_hints)
 {
-    (void)state;
     static const int64_t hint[] = { 1, 16, 37, 64, 97, 128, 512, INT64_MAX };
     for (size_t i = 0; i < sizeof hint / sizeof *hint; i++) {
         ts_attention_dims d = dims(100, 130, 8);
@@ -128,9 +121,8 @@ static void test_tile_hints(void **state)
 /* ---- inputs on which careless code fails ---- */
 
 /* NaN past the end of a sequence, and a sequence of no keys at all. */
-static void test_padding(void **state)
+TEST(test_padding)
 {
-    (void)state;
     static const int32_t len[] = { 70, 0, 3, 64 };
     ts_attention_dims    d = dims(50, 100, 8);
     d.n_batch = 4;
@@ -145,9 +137,8 @@ static void test_padding(void **state)
 }
 
 /* The largest score is in the first tile, in the last, or moves on with every key. */
-static void test_dominant_keys(void **state)
+TEST(test_dominant_keys)
 {
-    (void)state;
     static const int64_t key[] = { 0, 15, 64, 199 };
     static const double  score[] = { 60, 800, 2000 };
     for (int i = 0; i < 4; i++)
@@ -173,9 +164,8 @@ static void test_dominant_keys(void **state)
 }
 
 /* Scores of -inf: whole first tiles of them, and whole rows. */
-static void test_infinite_scores(void **state)
+TEST(test_infinite_scores)
 {
-    (void)state;
     static const int64_t until[] = { 1, 16, TILE, TILE + 1, 2 * TILE, 150 };
     for (int i = 0; i < 6; i++) {
         world w = make(dims(70, 150, 1), NULL, 4);
@@ -187,9 +177,8 @@ static void test_infinite_scores(void **state)
 }
 
 /* A score of NaN or +inf makes the rows that see it NaN, and no other. */
-static void test_nan_scores(void **state)
+TEST(test_nan_scores)
 {
-    (void)state;
     for (int m = 0; m < N_MASKS; m++)
         for (int way = 0; way < 2; way++) {
             ts_attention_dims d = dims(200, 200, 3);
@@ -210,9 +199,8 @@ static void test_nan_scores(void **state)
 
 /* A scale that turns the order of scores round, that makes them all alike, and that is hardly one.
  */
-static void test_scales(void **state)
+TEST(test_scales)
 {
-    (void)state;
     static const double  scale[] = { -0.5, 0, 1e-30 };
     static const int32_t len[] = { 90, 33 };
     for (int i = 0; i < 3; i++) {
@@ -231,9 +219,8 @@ static void scale_inputs(world *w, int q, int k, int v, int dout)
         for (int64_t i = 0; i < w->n[t]; i++) set(w, t, i, ldexp(value(w, t, i), powers[t]));
 }
 
-static void test_far_exponents(void **state)
+TEST(test_far_exponents)
 {
-    (void)state;
     static const int powers[][4] = {
         { -90, 90, 0, 0 }, { 80, -80, 0, 0 },   { 0, 0, -115, 30 },
         { 0, 0, 70, -70 }, { -128, 126, 0, 0 },
@@ -266,9 +253,8 @@ static world run_under(unsigned mask, int power)
 
 /* Where there are tiles, they are used: other sums have other bits, but where numbers are not fit
  * for tiles. A CPU that has none skips this. */
-static void test_tiles(void **state)
+TEST_IN(tiles, test_tiles)
 {
-    (void)state;
     ts_impl found;
     if (!(ts_cpu_features() & TS_CPU_AMX)) skip();
     ts_cpu_set_mask(~(unsigned)TS_CPU_AMX);
@@ -289,9 +275,8 @@ static void test_tiles(void **state)
     }
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     static const int  n[] = { 1, 2, 3, 7, 64 };
     static const char tensors[] = { O, LSE, DQ, DK, DV };
     for (int m = 0; m < N_MASKS; m++) {
@@ -316,21 +301,10 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-
-        cmocka_unit_test(test_lengths),       cmocka_unit_test(test_unequal_lengths),
-        cmocka_unit_test(test_head_dims),     cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_heads),         cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_tile_hints),    cmocka_unit_test(test_padding),
-        cmocka_unit_test(test_dominant_keys), cmocka_unit_test(test_infinite_scores),
-        cmocka_unit_test(test_nan_scores),    cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_far_exponents), cmocka_unit_test(test_threads),
-
-    };
-    const struct CMUnitTest tiles[] = { cmocka_unit_test(test_tiles) };
     type = TS_F32;
-    const int n = cmocka_run_group_tests_name("float", tests, NULL, NULL);
+    print_message("float\n");
+    const int n = unit_run();
     type = TS_BF16;
-    return n + cmocka_run_group_tests_name("bf16", tests, NULL, NULL) +
-           cmocka_run_group_tests_name("tiles", tiles, NULL, NULL);
+    print_message("bf16\n");
+    return n + unit_run() + run_group("tiles", NULL, NULL);
 }

@@ -82,9 +82,8 @@ static void refuse(ts_attention_dims d, ts_status status)
     assert_int_equal(backward_with(d, lengths), status);
 }
 
-static void test_bad_dims(void **state)
+TEST(test_bad_dims)
 {
-    (void)state;
     const ts_attention_dims good = small_dims();
     ts_attention_dims       d;
     refuse(good, TS_OK);
@@ -111,9 +110,8 @@ static void test_bad_dims(void **state)
     d = good, d.dtype = TS_I32, refuse(d, TS_E_DTYPE);
 }
 
-static void test_bad_lengths(void **state)
+TEST(test_bad_lengths)
 {
-    (void)state;
     const int32_t wrong[] = { -1, 5 }, right[] = { 0, 4 };
     for (int i = 0; i < 2; i++) {
         assert_int_equal(forward_with(small_dims(), &wrong[i]), TS_E_ARG);
@@ -123,9 +121,8 @@ static void test_bad_lengths(void **state)
     }
 }
 
-static void test_bad_pointers(void **state)
+TEST(test_bad_pointers)
 {
-    (void)state;
     const ts_flash_attention_args          f = { small_dims(), in, in, in, NULL, out, NULL };
     const ts_flash_attention_backward_args g = {
         .d = small_dims(),
@@ -168,9 +165,8 @@ static void test_bad_pointers(void **state)
 }
 
 /* A byte less than requested is rejected, under every mask that needs a workspace. */
-static void test_short_workspace(void **state)
+TEST(test_short_workspace)
 {
-    (void)state;
     ts_flash_attention_args a = { small_dims(), in, in, in, NULL, out, NULL };
     for (int m = 0; m < 2 * N_MASKS; m++) {
         ts_exec x = { .n_threads = 2 };
@@ -190,9 +186,8 @@ static void test_short_workspace(void **state)
 }
 
 /* Tensors without elements may be NULL; the others are still written. */
-static void test_null_where_empty(void **state)
+TEST(test_null_where_empty)
 {
-    (void)state;
     for (int m = 0; m < 2 * N_MASKS; m++) {
         ts_flash_attention_args          f = { .d = small_dims(), .q = in, .o = out };
         ts_flash_attention_backward_args g = { .d = small_dims(), .k = in, .v = in };
@@ -221,9 +216,8 @@ static void test_null_where_empty(void **state)
 }
 
 /* Linear in the length, whatever the number of threads: 4 MiB and twice the tensors as floats. */
-static void test_workspace_bound(void **state)
+TEST(test_workspace_bound)
 {
-    (void)state;
     for (int64_t n = 1; n <= 8192; n *= 8)
         for (int64_t dim = 1; dim <= 256; dim *= 4)
             for (int i = 0; i < 6; i++) {
@@ -241,14 +235,4 @@ static void test_workspace_bound(void **state)
                 assert_int_equal(ts_flash_attention_backward_workspace(&b, &x, &got), TS_OK);
                 assert_true(got <= ((size_t)4 << 20) + 2 * (4 * q + 4 * k));
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_dims),        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_bad_pointers),    cmocka_unit_test(test_short_workspace),
-        cmocka_unit_test(test_workspace_bound), cmocka_unit_test(test_null_where_empty),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,9 +43,8 @@ static void take_back(void *host, void *p, size_t n)
 
 /* ---- codes ---- */
 
-static void test_codes(void **state)
+TEST(test_codes)
 {
-    (void)state;
     for (int c = 0; c < 256; c++) {
         const int    e = c >> 3 & 15, m = c & 7;
         const double size = e ? ldexp(8 + m, e - 10) : ldexp(m, -9), v = c & 0x80 ? -size : size;
@@ -130,9 +129,8 @@ static int64_t head_of(const problem *p, int64_t i)
     return p->d.layout == TS_BHND ? row / n : row / (n * heads) * heads + row % heads;
 }
 
-static void test_one_key(void **state)
+TEST(test_one_key)
 {
-    (void)state;
     static const int64_t head_dims[] = { 1, 16, 40, 64, 96, 128, 192, 256 };
     for (size_t i = 0; i < sizeof head_dims / sizeof *head_dims; i++)
         for (int m = 0; m < (on_cuda ? 1 : N_MASKS); m++) {
@@ -154,9 +152,5 @@ int main(int argc, char **argv)
         printf("skipped: %s\n", ts_cuda_unavailable_reason());
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_one_key),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

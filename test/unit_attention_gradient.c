@@ -83,9 +83,8 @@ static double complex loss(const move *m)
     return all;
 }
 
-static void test_complex_step(void **state)
+TEST(test_complex_step)
 {
-    (void)state;
     for (int i = 0; i < N_SHAPES; i++) {
         const shape y = shape_at(i);
         world       w = make(y.d, y.kv_len, 0xc0de + (uint64_t)i);
@@ -141,9 +140,8 @@ static double difference_error(const world *w, tensor t, double h)
 
 /* The best of a ladder of steps: with h the truncation, h^2, falls and the rounding, 1 / h, rises.
  */
-static void test_differences(void **state)
+TEST(test_differences)
 {
-    (void)state;
     for (int i = 0; i < N_SHAPES; i++) {
         const shape y = shape_at(i);
         if (y.d.n_batch > 1) continue;
@@ -164,9 +162,8 @@ static void test_differences(void **state)
 
 /* One coordinate of every key is 1: of dq it makes scale times the sum of dS over the row, 0. The
  * values' gradients of a head add up to what its queries that see anything were given. */
-static void test_identities(void **state)
+TEST(test_identities)
 {
-    (void)state;
     for (int m = 0; m < N_MASKS; m++)
         for (int64_t n_k = 100; n_k <= 200; n_k += 100) {
             ts_attention_dims d = dims(TS_F32, 150, n_k, 9);
@@ -197,9 +194,8 @@ static void test_identities(void **state)
 /* ---- what must not contribute ---- */
 
 /* Queries from 100 on are given nothing, and those before do not see the keys from 100 on. */
-static void test_hidden_pairs(void **state)
+TEST(test_hidden_pairs)
 {
-    (void)state;
     for (int m = 0; m < N_MASKS; m++) {
         ts_attention_dims d = dims(TS_F32, 130, 130, 8);
         d.causal = 1;
@@ -236,9 +232,8 @@ static void see_nothing(ts_dtype type)
     ts_cpu_set_mask(~0u);
 }
 
-static void test_empty_rows(void **state)
+TEST(test_empty_rows)
 {
-    (void)state;
     see_nothing(TS_F32);
     see_nothing(TS_BF16);
 }
@@ -260,17 +255,15 @@ static void ask_infinity(ts_dtype type)
     ts_cpu_set_mask(~0u);
 }
 
-static void test_infinite_queries(void **state)
+TEST(test_infinite_queries)
 {
-    (void)state;
     ask_infinity(TS_F32);
     ask_infinity(TS_BF16);
 }
 
 /* Sums of a thousand like terms: kept in 16 bits they would stand still. */
-static void test_long_sums(void **state)
+TEST(test_long_sums)
 {
-    (void)state;
     ts_attention_dims d = dims(TS_BF16, 1021, 300, 4);
     d.scale = 0.01;
     world w = make(d, NULL, 10);
@@ -278,15 +271,4 @@ static void test_long_sums(void **state)
         for (int64_t i = 0; i < w.n[t]; i++) set(&w, t, i, 1 + 0.1 * value(&w, t, i));
     examine(&w, "long sums");
     drop(&w);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_complex_step), cmocka_unit_test(test_differences),
-        cmocka_unit_test(test_identities),   cmocka_unit_test(test_hidden_pairs),
-        cmocka_unit_test(test_empty_rows),   cmocka_unit_test(test_infinite_queries),
-        cmocka_unit_test(test_long_sums),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

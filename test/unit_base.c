@@ -49,9 +49,8 @@ static double decode(const half *f, uint16_t h)
     return h & 0x8000u ? -v : v;
 }
 
-static void loads_every_pattern(void **state)
+TEST(loads_every_pattern)
 {
-    (void)state;
     for (const half *f = halves; f < halves + 2; f++)
         for (unsigned h = 0; h <= 0xffff; h++) {
             const double   got = load(f, (uint16_t)h);
@@ -62,9 +61,8 @@ static void loads_every_pattern(void **state)
         }
 }
 
-static void every_pattern_round_trips(void **state)
+TEST(every_pattern_round_trips)
 {
-    (void)state;
     for (const half *f = halves; f < halves + 2; f++)
         for (unsigned h = 0; h <= 0xffff; h++) {
             const uint16_t back = store(f, load(f, (uint16_t)h));
@@ -75,9 +73,8 @@ static void every_pattern_round_trips(void **state)
 
 /* Between each two neighbours, the last pair being the largest number and what would follow it:
  * below the middle, above the middle, and the middle itself, which goes to the even one. */
-static void every_gap_rounds_to_nearest_even(void **state)
+TEST(every_gap_rounds_to_nearest_even)
 {
-    (void)state;
     for (const half *f = halves; f < halves + 2; f++)
         for (unsigned h = 0; h < f->inf; h++) {
             const double   lo = decode(f, (uint16_t)h), hi = decode(f, (uint16_t)(h + 1));
@@ -92,9 +89,8 @@ static void every_gap_rounds_to_nearest_even(void **state)
         }
 }
 
-static void extremes_of_double(void **state)
+TEST(extremes_of_double)
 {
-    (void)state;
     for (const half *f = halves; f < halves + 2; f++) {
         assert_int_equal(store(f, DBL_MAX), f->inf);
         assert_int_equal(store(f, -DBL_MAX), f->inf | 0x8000);
@@ -107,9 +103,8 @@ static void extremes_of_double(void **state)
     }
 }
 
-static void formats_describe_themselves(void **state)
+TEST(formats_describe_themselves)
 {
-    (void)state;
     for (const half *f = halves; f < halves + 2; f++) {
         const ts_format *g = ts_format_of(f->dtype);
         assert_int_equal(g->n_bytes, 2);
@@ -125,9 +120,8 @@ static void formats_describe_themselves(void **state)
     assert_string_equal(ts_format_of(TS_BF16)->name, "bf16");
 }
 
-static void wide_formats_round_once(void **state)
+TEST(wide_formats_round_once)
 {
-    (void)state;
     float  f[2] = { 7, 7 };
     double d[2] = { 7, 7 };
     ts_store(f, TS_F32, 1, 1 + 0x1p-24); /* a tie */
@@ -138,9 +132,8 @@ static void wide_formats_round_once(void **state)
     assert_true(d[0] == 7 && ts_load(d, TS_F64, 1) == 0.1);
 }
 
-static void indices_are_stored_as_they_are(void **state)
+TEST(indices_are_stored_as_they_are)
 {
-    (void)state;
     const double values[] = { 0, -1, 7, INT32_MAX, INT32_MIN };
     int32_t      i[4] = { 5, 5, 5, 5 }, poison;
     for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
@@ -154,9 +147,9 @@ static void indices_are_stored_as_they_are(void **state)
 
 /* ---- rng ---- */
 
-static void rng_is_splitmix64(void **state)
+TEST(rng_is_splitmix64)
 {
-    (void)state; /* outputs 1 to 3 of splitmix64 from seed 0 */
+    /* outputs 1 to 3 of splitmix64 from seed 0 */
     assert_true(ts_bits(0, 1) == UINT64_C(0xe220a8397b1dcdaf));
     assert_true(ts_bits(0, 2) == UINT64_C(0x6e789e6aa1b965f4));
     assert_true(ts_bits(0, 3) == UINT64_C(0x06c45d188009454f));
@@ -184,23 +177,21 @@ static void moments(double (*draw)(uint64_t, int64_t), double variance, double f
     }
 }
 
-static void uniform_has_its_moments(void **state)
+TEST(uniform_has_its_moments)
 {
-    (void)state;
     moments(ts_uniform, 1.0 / 3, 1.0 / 5, 1);
 }
 
-static void normal_has_its_moments(void **state)
+TEST(normal_has_its_moments)
 {
-    (void)state; /* the sum of four uniforms: kurtosis 3 - 6/5/4 */
+    /* the sum of four uniforms: kurtosis 3 - 6/5/4 */
     moments(ts_normal, 1, 2.7, 3.4642);
 }
 
 /* ---- status ---- */
 
-static void every_status_has_a_text(void **state)
+TEST(every_status_has_a_text)
 {
-    (void)state;
     for (int s = TS_OK; s <= TS_E_DEVICE; s++) {
         const char *text = ts_status_text((ts_status)s);
         assert_non_null(text);
@@ -213,9 +204,8 @@ static void every_status_has_a_text(void **state)
     assert_string_equal(ts_status_text((ts_status)-1), "unknown status");
 }
 
-static void abi_is_that_of_the_headers(void **state)
+TEST(abi_is_that_of_the_headers)
 {
-    (void)state;
     assert_int_equal(ts_abi_version(), TS_ABI_VERSION);
 }
 
@@ -240,9 +230,8 @@ static const char *picked(unsigned mask, ts_dtype t)
     return found.name;
 }
 
-static void pick_takes_the_best_visible_row(void **state)
+TEST(pick_takes_the_best_visible_row)
 {
-    (void)state;
     const unsigned has = ts_cpu_features();
     const unsigned vectors = TS_CPU_AVX2 | TS_CPU_NEON;
     const char    *good = has & TS_CPU_AVX2 ? "avx2" : has & TS_CPU_NEON ? "neon" : "ref";
@@ -255,9 +244,8 @@ static void pick_takes_the_best_visible_row(void **state)
     assert_string_equal(picked(~0u, TS_F64), "ref");
 }
 
-static void pick_says_why_not(void **state)
+TEST(pick_says_why_not)
 {
-    (void)state;
     ts_impl found;
     assert_int_equal(ts_pick(rows, TS_CPU, TS_F16, &found), TS_E_DTYPE);
     assert_int_equal(ts_pick(rows, TS_CPU, TS_U8, &found), TS_E_DTYPE);
@@ -277,21 +265,5 @@ static void pick_says_why_not(void **state)
 int main(void)
 {
     setenv("TOUCHSTONE_CUDA_MODULE", "/nonexistent", 1); /* the same on a machine with a GPU */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_every_pattern),
-        cmocka_unit_test(every_pattern_round_trips),
-        cmocka_unit_test(every_gap_rounds_to_nearest_even),
-        cmocka_unit_test(extremes_of_double),
-        cmocka_unit_test(formats_describe_themselves),
-        cmocka_unit_test(wide_formats_round_once),
-        cmocka_unit_test(indices_are_stored_as_they_are),
-        cmocka_unit_test(rng_is_splitmix64),
-        cmocka_unit_test(uniform_has_its_moments),
-        cmocka_unit_test(normal_has_its_moments),
-        cmocka_unit_test(every_status_has_a_text),
-        cmocka_unit_test(abi_is_that_of_the_headers),
-        cmocka_unit_test(pick_takes_the_best_visible_row),
-        cmocka_unit_test(pick_says_why_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -40,9 +40,8 @@ static void table_held(const int32_t *token, int64_t n, float *out, int64_t n_vo
     else spread(out, n_vocab, 0, NULL);
 }
 
-static void a_finished_beam_holds_its_slot(void **state)
+TEST(a_finished_beam_holds_its_slot)
 {
-    (void)state;
     const struct {
         double alpha;
         int    longer;
@@ -76,9 +75,8 @@ static void table_evicted(const int32_t *token, int64_t n, float *out, int64_t n
     else spread(out, n_vocab, 2, (double[]) { -3.5, -20 });
 }
 
-static void an_evicted_beam_is_gone(void **state)
+TEST(an_evicted_beam_is_gone)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 500, 0);
     t.table = table_evicted;
@@ -93,9 +91,8 @@ static void an_evicted_beam_is_gone(void **state)
 }
 
 /* The archive is full with -3 once nothing that goes on can come up to it. */
-static void the_archive_stops_in_time(void **state)
+TEST(the_archive_stops_in_time)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 500, 0);
     t.table = table_evicted;
@@ -119,9 +116,8 @@ static void table_even(const int32_t *token, int64_t n, float *out, int64_t n_vo
 
 /* One that has ended goes before an equal one that has not; so often that what was left in the
  * workspace comes in every kind. */
-static void what_has_ended_goes_first(void **state)
+TEST(what_has_ended_goes_first)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 500, 0);
     t.table = table_even;
@@ -151,9 +147,8 @@ static void table_rare_eos(const int32_t *token, int64_t n, float *out, int64_t 
     spread(out, n_vocab, 2, (double[]) { log(0.5), log(0.001) });
 }
 
-static void eos_is_paid_for(void **state)
+TEST(eos_is_paid_for)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 100, 0);
     t.table = table_rare_eos;
@@ -181,9 +176,8 @@ static void table_penalty(const int32_t *token, int64_t n, float *out, int64_t n
     else spread(out, n_vocab, 2, (double[]) { -9, -0.5 });
 }
 
-static void the_penalty_ranks_and_no_more(void **state)
+TEST(the_penalty_ranks_and_no_more)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 500, 0);
     t.table = table_penalty;
@@ -204,9 +198,8 @@ static void the_penalty_ranks_and_no_more(void **state)
     search_free(&s);
 }
 
-static void a_prompt_counts_for_nothing(void **state)
+TEST(a_prompt_counts_for_nothing)
 {
-    (void)state;
     const int64_t len[] = { 1, 50 };
     toy           t;
     toy_make(&t, TOY_TABLE, 500, 0);
@@ -225,9 +218,8 @@ static void table_far_apart(const int32_t *token, int64_t n, float *out, int64_t
 }
 
 /* No probability but one is a number above 0, yet all have a logarithm. */
-static void logarithms_do_not_underflow(void **state)
+TEST(logarithms_do_not_underflow)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 3, 0);
     t.table = table_far_apart;
@@ -249,9 +241,8 @@ static void table_flat(const int32_t *token, int64_t n, float *out, int64_t n_vo
     for (int64_t v = 0; v < n_vocab; v++) out[v] = v % 2 ? -0.0f : 0.0f;
 }
 
-static void ties_go_by_slot_then_token(void **state)
+TEST(ties_go_by_slot_then_token)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 5, 0);
     t.table = table_flat;
@@ -285,9 +276,8 @@ static void table_ends(const int32_t *token, int64_t n, float *out, int64_t n_vo
         out[v] = (v == EOS) == (n == last) ? (float)v : (float)-INFINITY;
 }
 
-static void items_end_by_themselves(void **state)
+TEST(items_end_by_themselves)
 {
-    (void)state;
     const int32_t prompts[] = { 3, 4 };
     const int64_t len[] = { 1, 1 };
     toy           t;
@@ -315,9 +305,8 @@ static void table_long(const int32_t *token, int64_t n, float *out, int64_t n_vo
     else out[1] = (float)(0.7 + lead);
 }
 
-static void long_sums_keep_their_order(void **state)
+TEST(long_sums_keep_their_order)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 4, 0);
     t.table = table_long;
@@ -353,9 +342,8 @@ static void table_apart(const int32_t *token, int64_t n, float *out, int64_t n_v
     for (int64_t v = 0; v < n_vocab; v++) out[v] = v ? (float)-apart : 0;
 }
 
-static void exponentials_are_good(void **state)
+TEST(exponentials_are_good)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 2, 0);
     t.table = table_apart;
@@ -393,9 +381,8 @@ static void table_two(const int32_t *token, int64_t n, float *out, int64_t n_voc
     for (int64_t v = 0; v < n_vocab; v++) out[v] = v == 1 || v == 3 ? (float)v : (float)-INFINITY;
 }
 
-static void corners_of_the_range(void **state)
+TEST(corners_of_the_range)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_TABLE, 5, 0);
     for (int mask = 0; mask < N_MASKS; mask++) {
@@ -429,9 +416,8 @@ static void corners_of_the_range(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void nothing_to_do(void **state)
+TEST(nothing_to_do)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_HASH, 5, 0);
     for (int archive = 0; archive < 2; archive++) {
@@ -469,9 +455,8 @@ static void table_nonfinite(const int32_t *token, int64_t n, float *out, int64_t
         if (v == 3 || nonfinite_value == -INFINITY) out[v] = nonfinite_value;
 }
 
-static void a_nonfinite_model_is_refused(void **state)
+TEST(a_nonfinite_model_is_refused)
 {
-    (void)state;
     const float values[] = { NAN, INFINITY, -INFINITY };
     toy         t;
     toy_make(&t, TOY_TABLE, 5, 0);
@@ -504,9 +489,8 @@ static void refuse(ts_beam_search_args a, search *s, ts_status status)
     if (status) untouched(s);
 }
 
-static void invalid_calls_are_refused(void **state)
+TEST(invalid_calls_are_refused)
 {
-    (void)state;
     const int32_t       prompts[] = { 1, 4, 0 }, high[] = { 1, 5, 0 }, low[] = { 1, 4, -1 };
     const int64_t       len[] = { 2, 1 }, none[] = { 2, 0 }, vast[] = { 2, INT64_MAX / 2 };
     toy                 t;
@@ -546,9 +530,8 @@ static void invalid_calls_are_refused(void **state)
     search_free(&s);
 }
 
-static void short_workspaces_are_refused(void **state)
+TEST(short_workspaces_are_refused)
 {
-    (void)state;
     toy t;
     toy_make(&t, TOY_HASH, 5, 0);
     search        s = solo(&t, 3, 4, 1, EOS);
@@ -574,26 +557,7 @@ static void short_workspaces_are_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_finished_beam_holds_its_slot),
-        cmocka_unit_test(an_evicted_beam_is_gone),
-        cmocka_unit_test(the_archive_stops_in_time),
-        cmocka_unit_test(what_has_ended_goes_first),
-        cmocka_unit_test(eos_is_paid_for),
-        cmocka_unit_test(the_penalty_ranks_and_no_more),
-        cmocka_unit_test(a_prompt_counts_for_nothing),
-        cmocka_unit_test(logarithms_do_not_underflow),
-        cmocka_unit_test(ties_go_by_slot_then_token),
-        cmocka_unit_test(items_end_by_themselves),
-        cmocka_unit_test(long_sums_keep_their_order),
-        cmocka_unit_test(exponentials_are_good),
-        cmocka_unit_test(corners_of_the_range),
-        cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(a_nonfinite_model_is_refused),
-        cmocka_unit_test(invalid_calls_are_refused),
-        cmocka_unit_test(short_workspaces_are_refused),
-    };
     const int absent = choose_device(argc, argv);
     if (absent) return absent;
-    return cmocka_run_group_tests_name("beam_search", tests, NULL, NULL);
+    return unit_run();
 }

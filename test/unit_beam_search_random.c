@@ -191,9 +191,8 @@ static void drawn_model(toy *t, int64_t n_vocab)
 }
 
 /* With room for all strings, both searches find all of them, in their order. */
-static void finds_all_strings(void **state)
+TEST(finds_all_strings)
 {
-    (void)state;
     int64_t n_finished = 0;
     for (int trial = 0; trial < 1000; trial++) {
         const int64_t n_vocab = 2 + below(3), most = 1 + below(n_vocab == 2 ? 6 : 4);
@@ -278,9 +277,8 @@ static void is_sane(const search *s)
         }
 }
 
-static void follows_the_rule(void **state)
+TEST(follows_the_rule)
 {
-    (void)state;
     int64_t n_differ = 0;
     for (int trial = 0; trial < 400; trial++) {
         const int64_t n_vocab = 2 + below(trial % 2 ? 6 : 60);
@@ -309,9 +307,8 @@ static void follows_the_rule(void **state)
     assert_true(n_differ > 20); /* the two rules are not one */
 }
 
-static void one_beam_is_greedy(void **state)
+TEST(one_beam_is_greedy)
 {
-    (void)state;
     float logits[97];
     for (int trial = 0; trial < 100; trial++) {
         const int64_t len[] = { 3 };
@@ -335,9 +332,8 @@ static void one_beam_is_greedy(void **state)
 }
 
 /* A vocabulary of many pieces: every row of the table, and any number of threads. */
-static void large_vocabularies(void **state)
+TEST(large_vocabularies)
 {
-    (void)state;
     enum { N_VOCAB = 50257, STEPS = 4 };
     const int32_t prompts[] = { 7, 50256, 3, 1, 4 };
     const int64_t len[] = { 1, 3, 1 };
@@ -372,9 +368,8 @@ static void large_vocabularies(void **state)
 }
 
 /* More rows in a step than softmax_topk is given at a time. */
-static void many_rows(void **state)
+TEST(many_rows)
 {
-    (void)state;
     enum { ITEMS = 300, WIDTH = 5 };
     static int32_t prompts[ITEMS];
     static int64_t len[ITEMS];
@@ -396,9 +391,8 @@ static void many_rows(void **state)
 }
 
 /* Legal, but beyond any memory: the query is to say so at once. */
-static void vast_searches_are_sized(void **state)
+TEST(vast_searches_are_sized)
 {
-    (void)state;
     const int32_t prompt[] = { 0 };
     const int64_t len[] = { 1 };
     toy           t;
@@ -415,9 +409,8 @@ static void vast_searches_are_sized(void **state)
 }
 
 /* A model that looks at the last token alone would hide most mistakes. */
-static void models_look_at_everything(void **state)
+TEST(models_look_at_everything)
 {
-    (void)state;
     float before[97], after[97];
     for (int kind = 0; kind < 3; kind++) {
         int64_t n_moved = 0;
@@ -440,14 +433,8 @@ static void models_look_at_everything(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_look_at_everything), cmocka_unit_test(finds_all_strings),
-        cmocka_unit_test(follows_the_rule),          cmocka_unit_test(one_beam_is_greedy),
-        cmocka_unit_test(large_vocabularies),        cmocka_unit_test(many_rows),
-        cmocka_unit_test(vast_searches_are_sized),
-    };
     const int absent = choose_device(argc, argv);
     if (absent) return absent;
     draw_seed("BEAM_SEED");
-    return cmocka_run_group_tests_name("beam_search_random", tests, NULL, NULL);
+    return unit_run();
 }

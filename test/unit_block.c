@@ -12,9 +12,8 @@
 
 /* ---- many ---- */
 
-static void a_block_of_32_slots_and_1000_calls(void **state)
+TEST(a_block_of_32_slots_and_1000_calls)
 {
-    (void)state;
     ts_case      c[TS_MAX_SLOTS];
     ts_want      want[2 * 3000];
     ts_cage_plan p = plan_for(TS_SEALED, c, 1);
@@ -39,9 +38,8 @@ static void a_block_of_32_slots_and_1000_calls(void **state)
     ts_cage_stop(&k);
 }
 
-static void without_a_fill_the_inputs_are_the_same(void **state)
+TEST(without_a_fill_the_inputs_are_the_same)
 {
-    (void)state;
     const ts_case      c = probe_case(TS_PROBE_RIGHT, 5000);
     const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
     ts_cage           *k = ts_cage_start(&p, why, sizeof why);
@@ -65,9 +63,8 @@ static void without_a_fill_the_inputs_are_the_same(void **state)
 }
 
 /* The same case again is laid out alike by every task: blocks are filled in place. */
-static void the_layout_does_not_depend_on_the_seed(void **state)
+TEST(the_layout_does_not_depend_on_the_seed)
 {
-    (void)state;
     int n = 0, n_cover = 0;
     for (int t = 0; ts_tasks[t]; t++)
         for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
@@ -106,9 +103,8 @@ static void *watch(void *at)
     return NULL;
 }
 
-static void a_line_of_the_input_comes_with_go(void **state)
+TEST(a_line_of_the_input_comes_with_go)
 {
-    (void)state;
     const int64_t      n = 4096;
     const ts_case      c = probe_case(TS_PROBE_RIGHT, n);
     const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
@@ -152,9 +148,8 @@ static const char *build(const char *source, const char *flags)
     return pclose(f) ? NULL : path;
 }
 
-static void objects_that_reach_for_more_are_refused(void **state)
+TEST(objects_that_reach_for_more_are_refused)
 {
-    (void)state;
     static const struct {
         const char *source, *flags, *why;
     } row[] = {
@@ -197,9 +192,8 @@ static void objects_that_reach_for_more_are_refused(void **state)
 }
 
 /* Random damage to a good object: whatever comes of it, it comes in time and the judge is whole. */
-static void damaged_objects_do_no_harm(void **state)
+TEST(damaged_objects_do_no_harm)
 {
-    (void)state;
     static unsigned char good[256 << 10], bad[256 << 10];
     char                 path[64];
     FILE                *f = fopen(object, "rb");
@@ -290,7 +284,7 @@ static void python(const char *text, const char *reason, ts_status status)
 }
 
 /* What a BLAS takes: a buffer for each thread. */
-static void python_has_memory_for_its_threads(void **state)
+TEST(python_has_memory_for_its_threads)
 {
     static const char *const text =
         "import threading\n"
@@ -301,15 +295,13 @@ static void python_has_memory_for_its_threads(void **state)
         "end.set()\n"
         "for t in threads: t.join()\n"
         "for m in held: m.close()\n";
-    (void)state;
     if (access("/usr/bin/python3", X_OK) || access("test/cage_runner.py", R_OK)) skip();
     python_with(64, text, "", TS_OK);
     python_with(1, text, "", TS_E_UNSUPPORTED);
 }
 
-static void python_entrants_are_caged(void **state)
+TEST(python_entrants_are_caged)
 {
-    (void)state;
     if (access("/usr/bin/python3", X_OK) || access("test/cage_runner.py", R_OK)) skip();
     python("pass", "", TS_OK);
     python("open('/etc/passwd').read()", "", TS_E_UNSUPPORTED);
@@ -326,15 +318,5 @@ static void python_entrants_are_caged(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_block_of_32_slots_and_1000_calls),
-        cmocka_unit_test(without_a_fill_the_inputs_are_the_same),
-        cmocka_unit_test(the_layout_does_not_depend_on_the_seed),
-        cmocka_unit_test(a_line_of_the_input_comes_with_go),
-        cmocka_unit_test(objects_that_reach_for_more_are_refused),
-        cmocka_unit_test(damaged_objects_do_no_harm),
-        cmocka_unit_test(python_entrants_are_caged),
-        cmocka_unit_test(python_has_memory_for_its_threads),
-    };
-    return run_with_probe(tests, sizeof tests / sizeof *tests);
+    return run_with_probe();
 }

@@ -14,11 +14,10 @@
 
 /* ---- statistics ---- */
 
-static void medians(void **state)
+TEST(medians)
 {
     double odd[] = { 5, 1, 3 }, even[] = { 4, 1, 3, 2 }, many[100];
     int    held = 0;
-    (void)state;
     assert_true(ts_median(odd, 3) == 3 && ts_median(even, 4) == 2.5);
     assert_true(ts_quantile(even, 4, 0) == 1 && ts_quantile(even, 4, 1) == 4);
     assert_true(isnan(ts_median(odd, 0)));
@@ -73,10 +72,9 @@ static void tally(const char *name, double difference, double sigma, int workloa
                   count[0], count[1], count[2], count[3]);
 }
 
-static void nobody_beats_himself(void **state)
+TEST(nobody_beats_himself)
 {
     int c[4];
-    (void)state;
     tally("A/A, spread 2 %, 1 workload", 0, 0.02, 1, 1500, c);
     assert_int_equal(c[TS_OUTCOME_A] + c[TS_OUTCOME_B], 0);
     tally("A/A, spread 2 %, 4 workloads", 0, 0.02, 4, 500, c);
@@ -104,10 +102,9 @@ static ts_outcome simulate_modes(uint64_t seed, double often, double factor)
     return m.outcome;
 }
 
-static void modes_are_noise_and_not_a_win(void **state)
+TEST(modes_are_noise_and_not_a_win)
 {
     enum { MATCHES = 150 };
-    (void)state;
     for (int often = 1; often <= 5; often += 2) {
         int equal[4] = { 0 }, five[4] = { 0 };
         for (uint64_t s = 0; s < MATCHES; s++) {
@@ -122,10 +119,9 @@ static void modes_are_noise_and_not_a_win(void **state)
     }
 }
 
-static void five_percent_is_found(void **state)
+TEST(five_percent_is_found)
 {
     int c[4];
-    (void)state;
     tally("B 5 % slower", 0.05, 0.02, 1, 500, c);
     assert_true(c[TS_OUTCOME_A] >= 475);
     assert_int_equal(c[TS_OUTCOME_B], 0);
@@ -138,9 +134,8 @@ static void five_percent_is_found(void **state)
     assert_int_equal(c[TS_OUTCOME_A], 200);
 }
 
-static void outcomes(void **state)
+TEST(outcomes)
 {
-    (void)state;
     assert_int_equal(ts_match_outcome(0.011, 0.03), TS_OUTCOME_A);
     assert_int_equal(ts_match_outcome(-0.03, -0.011), TS_OUTCOME_B);
     assert_int_equal(ts_match_outcome(0.009, 0.03), TS_OUTCOME_TIE);
@@ -158,12 +153,11 @@ static void outcomes(void **state)
 }
 
 /* The mean of medians, and pairs of one block drawn together. */
-static void effect_of_pairs(void **state)
+TEST(effect_of_pairs)
 {
     const ts_pair p[] = { { 0, 0, 100, 110 }, { 0, 1, 100, 120 }, { 0, 2, 100, 5000 },
                           { 1, 0, 10, 10 },   { 1, 1, 10, 20 },   { 1, 2, 10, 1 } };
     ts_match      m, again;
-    (void)state;
     assert_true(ts_match_pairs(p, 6, 1, &m) && ts_match_pairs(p, 6, 1, &again));
     assert_true(fabs(m.effect - (log(1.2) + log(1)) / 2) < 1e-12);
     assert_true(m.lo == again.lo && m.hi == again.hi && m.outcome == again.outcome);
@@ -172,7 +166,7 @@ static void effect_of_pairs(void **state)
 
 /* Five players of known strength, Davidson's ties: the order and the distances come back, and the
  * intervals hold the truth. */
-static void ratings_recover_strengths(void **state)
+TEST(ratings_recover_strengths)
 {
     enum { N = 5, ROUNDS = 120 };
     static const double truth[N] = { 1.3, 0.6, 0.6, -0.6, -1.9 };
@@ -180,7 +174,6 @@ static void ratings_recover_strengths(void **state)
     ts_rating           r[N];
     size_t              n = 0;
     int                 held = 0;
-    (void)state;
     for (int k = 0; k < ROUNDS; k++)
         for (int a = 0; a < N; a++)
             for (int b = 0; b < a; b++, n++) {
@@ -203,7 +196,7 @@ static void ratings_recover_strengths(void **state)
     assert_true(held >= 4);
 }
 
-static void ratings_at_the_edges(void **state)
+TEST(ratings_at_the_edges)
 {
     const ts_game always[] = { { 0, 1, TS_OUTCOME_A },
                                { 0, 1, TS_OUTCOME_A },
@@ -211,7 +204,6 @@ static void ratings_at_the_edges(void **state)
                                { 1, 2, TS_OUTCOME_TIE },
                                { 1, 2, TS_OUTCOME_NOISE } };
     ts_rating     r[4];
-    (void)state;
     assert_true(ts_rank(always, 5, 4, 1, r)); /* entrants that always won, and that never played */
     assert_true(isfinite(r[0].rating) && r[0].rating > r[1].rating && r[0].rank == 1);
     assert_true(fabs(r[1].rating - r[2].rating) < 100);
@@ -222,7 +214,7 @@ static void ratings_at_the_edges(void **state)
 
 /* ---- score ---- */
 
-static void scores(void **state)
+TEST(scores)
 {
     const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 125, 120, 130 } };
     ts_score_in       in = { .correct = true,
@@ -235,8 +227,7 @@ static void scores(void **state)
                              .workspace_bytes = 3000,
                              .io_bytes = 1000 };
     ts_score          s = ts_score_of(&in);
-    (void)state;
-    const double S = sqrt(0.5 * 0.8), P = log(0.02) / log(0.005), M = 1 / 1.5;
+    const double      S = sqrt(0.5 * 0.8), P = log(0.02) / log(0.005), M = 1 / 1.5;
     assert_true(fabs(s.S - S) < 1e-12 && fabs(s.P - P) < 1e-12 && fabs(s.M - M) < 1e-12);
     assert_true(fabs(s.R - 0.9) < 1e-12 && fabs(s.S_min - 0.5) < 1e-12);
     assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 130)) < 1e-12);
@@ -257,7 +248,7 @@ static void scores(void **state)
     assert_true(ts_score_of(&in).R == 0);
 }
 
-static void floors_and_grades(void **state)
+TEST(floors_and_grades)
 {
     const ts_workload near = { 100, 99, 98, 100 }, clever = { 100, 50, 49, 51 };
     const ts_workload missing[] = { { 100, 100, 100, 100 }, { 100, 0, 0, 0 } };
@@ -268,8 +259,7 @@ static void floors_and_grades(void **state)
                              .cells = 1,
                              .error_honest = 0.01,
                              .io_bytes = 1 };
-    (void)state;
-    ts_score s = ts_score_of(&in);
+    ts_score          s = ts_score_of(&in);
     assert_true(s.S == 1 && s.score == 1000);
     in.audit = true;
     assert_true(ts_score_of(&in).score == 0);
@@ -293,21 +283,4 @@ static void floors_and_grades(void **state)
     assert_string_equal(ts_grade(false, false, 990), "F");
     assert_string_equal(ts_grade(true, true, 990), "-");
     assert_string_equal(ts_grade(true, false, (double)NAN), "F");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(medians),
-        cmocka_unit_test(outcomes),
-        cmocka_unit_test(effect_of_pairs),
-        cmocka_unit_test(nobody_beats_himself),
-        cmocka_unit_test(modes_are_noise_and_not_a_win),
-        cmocka_unit_test(five_percent_is_found),
-        cmocka_unit_test(ratings_recover_strengths),
-        cmocka_unit_test(ratings_at_the_edges),
-        cmocka_unit_test(scores),
-        cmocka_unit_test(floors_and_grades),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

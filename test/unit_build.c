@@ -45,7 +45,7 @@ static ts_status call(const ts_built *b)
     return s;
 }
 
-static void builds_what_is_sound(void **state)
+TEST_WITH(builds_what_is_sound, make_home, drop_home)
 {
     static const char *const good[][2] = {
         { "plain.c", TOPK BODY "{ (void)a; (void)x; return TS_E_RANGE; }" },
@@ -72,7 +72,6 @@ static void builds_what_is_sound(void **state)
     };
     ts_built   b;
     ts_refusal why;
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         if (!build(good[i][0], good[i][1], &b, &why)) fail_msg("%s: %s", good[i][0], why.text);
         if (i != 1) assert_int_equal(call(&b), TS_E_RANGE); /* j_parallel_for is not defined here */
@@ -81,7 +80,7 @@ static void builds_what_is_sound(void **state)
     }
 }
 
-static void refuses_unsound_sources(void **state)
+TEST_WITH(refuses_unsound_sources, make_home, drop_home)
 {
     static const char *const bad[][4] = {
         { "a.c", TOPK BODY "{ return oops; }", "build", "a.c:2:84: error: 'oops' undeclared" },
@@ -163,7 +162,6 @@ static void refuses_unsound_sources(void **state)
     };
     ts_built   b;
     ts_refusal why;
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const bool ok = build(bad[i][0], bad[i][1], &b, &why);
         const bool files = b.guards & TS_GUARD_FILES;
@@ -177,12 +175,11 @@ static void refuses_unsound_sources(void **state)
     }
 }
 
-static void outlives_compiler_bombs(void **state)
+TEST_WITH(outlives_compiler_bombs, make_home, drop_home)
 {
     char       text[2048] = TOPK "#define A0 1,1,1,1,1,1,1,1,\n";
     ts_built   b;
     ts_refusal why;
-    (void)state;
     for (int i = 1; i < 12; i++)
         snprintf(text + strlen(text), 128, "#define A%d A%d A%d A%d A%d A%d A%d A%d A%d\n", i,
                  i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
@@ -198,7 +195,7 @@ static void outlives_compiler_bombs(void **state)
     ts_built_free(&b);
 }
 
-static void confines(void **state)
+TEST_WITH(confines, make_home, drop_home)
 {
     static const char *const hang[] = { "sh", "-c", "sleep 60 & sleep 60", NULL };
     static const char *const flood[] = { "sh", "-c", "yes x | head -c 3000000; exit 3", NULL };
@@ -208,7 +205,6 @@ static void confines(void **state)
                                         " env; ls -l /proc/self/fd | wc -l",
                                         NULL };
     ts_confined              c;
-    (void)state;
     assert_true(ts_confine(home, home, hang, 1, &c));
     assert_true(c.late);
     assert_true(ts_confine(home, home, flood, 20, &c));
@@ -226,13 +222,12 @@ static void confines(void **state)
 
 /* ---- adapters ---- */
 
-static void builds_through_an_adapter(void **state)
+TEST_WITH(builds_through_an_adapter, make_home, drop_home)
 {
     ts_entrant e;
     ts_refusal why;
     ts_built   b;
     ts_places  p = { .include = TS_TEST_INCLUDE };
-    (void)state;
     /* A third-party kernel: k as a macro, other names, other order. */
     write_text("theirs.c",
                "#define GLUE2(a, b) a##b\n#define GLUE(a, b) GLUE2(a, b)\n"
@@ -280,12 +275,11 @@ static void refuses_tag(char *bytes, size_t n, int64_t tag, const char *part)
 }
 
 /* Every byte of a sound object, changed in a few ways: never a crash, and no export that is not. */
-static void audits_any_bytes(void **state)
+TEST_WITH(audits_any_bytes, make_home, drop_home)
 {
     static char bytes[1 << 20];
     ts_built    b;
     ts_refusal  why;
-    (void)state;
     assert_true(
         build("a.c", TOPK "#include <math.h>\n" BODY "{ return expf(a->k) > 1; }", &b, &why));
     const ssize_t n = pread(b.object, bytes, sizeof bytes, 0);
@@ -321,14 +315,13 @@ static void audits_any_bytes(void **state)
     ts_built_free(&b);
 }
 
-static void audits_prebuilt_objects(void **state)
+TEST_WITH(audits_prebuilt_objects, make_home, drop_home)
 {
     ts_entrant  e;
     ts_refusal  why;
     ts_built    b, again;
     ts_places   p = { .include = TS_TEST_INCLUDE };
     static char bytes[1 << 20];
-    (void)state;
     assert_true(build("a.cpp", TOPK BODY "{ return TS_E_RANGE; }", &b, &why));
     const ssize_t n = pread(b.object, bytes, sizeof bytes, 0);
     write_file("theirs.so", bytes, (size_t)n);
@@ -350,12 +343,6 @@ static void audits_prebuilt_objects(void **state)
 
 int main(int argc, char **argv) /* [FILTER]: the tests whose names match */
 {
-    const struct CMUnitTest tests[] = {
-        IN_HOME(builds_what_is_sound),      IN_HOME(refuses_unsound_sources),
-        IN_HOME(outlives_compiler_bombs),   IN_HOME(confines),
-        IN_HOME(builds_through_an_adapter), IN_HOME(audits_any_bytes),
-        IN_HOME(audits_prebuilt_objects),
-    };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

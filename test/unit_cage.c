@@ -14,9 +14,8 @@
 #include "rng.h"
 #include "unit_cage.h"
 
-static void a_right_entrant_passes(void **state)
+TEST(a_right_entrant_passes)
 {
-    (void)state;
     ts_call r;
     for (int class = TS_SEALED; class <= TS_HOST; class ++) {
         assert_true(once((ts_class) class, TS_PROBE_RIGHT, 1, &r));
@@ -28,18 +27,16 @@ static void a_right_entrant_passes(void **state)
         assert_true(once(TS_SEALED, TS_PROBE_PARALLEL, n_threads, &r));
 }
 
-static void an_idle_answer_is_not_right(void **state)
+TEST(an_idle_answer_is_not_right)
 {
-    (void)state;
     ts_call r;
     assert_false(once(TS_SEALED, TS_PROBE_NOTHING, 1, &r));
     assert_string_equal(ts_call_reason(&r), "");
 }
 
 /* What no entrant may do, with the reason; NULL: the system refuses and the entrant lives. */
-static void attempts_get_their_reason(void **state)
+TEST(attempts_get_their_reason)
 {
-    (void)state;
     static const struct {
         int class, what;
         const char *reason;
@@ -93,9 +90,8 @@ static void attempts_get_their_reason(void **state)
 }
 
 /* Reading the outputs also checks the bands. */
-static void a_step_into_a_band_is_seen(void **state)
+TEST(a_step_into_a_band_is_seen)
 {
-    (void)state;
     const int      what[] = { TS_PROBE_WRITE_PAST, TS_PROBE_WRITE_BEFORE };
     const ts_fault fault[] = { TS_FAULT_PAST, TS_FAULT_BEFORE };
     for (int i = 0; i < 2; i++) {
@@ -113,9 +109,8 @@ static void a_step_into_a_band_is_seen(void **state)
     }
 }
 
-static void a_hang_ends(void **state)
+TEST(a_hang_ends)
 {
-    (void)state;
     const ts_case c = probe_case(TS_PROBE_HANG, 10);
     ts_cage_plan  p = plan_for(TS_SEALED, &c, 1);
     ts_call       r;
@@ -133,9 +128,8 @@ static void a_hang_ends(void **state)
 }
 
 /* A thread of the pool that does not come back. */
-static void work_outside_of_a_call_is_seen(void **state)
+TEST(work_outside_of_a_call_is_seen)
 {
-    (void)state;
     ts_call r;
     for (int i = 0; i < 5; i++) {
         once(TS_SEALED, TS_PROBE_LURK, 2, &r);
@@ -152,9 +146,8 @@ static void work_outside_of_a_call_is_seen(void **state)
 }
 
 /* This one and the next know where the control page is, and write the runner's words into it. */
-static void done_said_too_early_gains_nothing(void **state)
+TEST(done_said_too_early_gains_nothing)
 {
-    (void)state;
     int n_late = 0;
     for (int i = 0; i < 10; i++) {
         const ts_case      c = probe_case(TS_PROBE_FORGE, 400000);
@@ -179,9 +172,8 @@ static void done_said_too_early_gains_nothing(void **state)
 
 /* Sooner or later: on a busy machine it takes more calls to tell it from a correct entrant. Where
  * the judge shares the entrant's core, it is charged, and may not be seen. */
-static void a_head_start_is_seen(void **state)
+TEST(a_head_start_is_seen)
 {
-    (void)state;
     const ts_case      c = probe_case(TS_PROBE_HEAD_START, 50000);
     const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
     ts_cage           *k = ts_cage_start(&p, why, sizeof why);
@@ -214,9 +206,8 @@ static pid_t stop_me_often(void)
 
 /* While the judge is stopped, an entrant that is ready spins until go. One call in some 200 is
  * stopped there. */
-static void a_crowded_core_does_not_reject(void **state)
+TEST(a_crowded_core_does_not_reject)
 {
-    (void)state;
     const ts_case      c = probe_case(TS_PROBE_RIGHT, 100);
     const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
     ts_cage           *k = ts_cage_start(&p, why, sizeof why);
@@ -248,9 +239,8 @@ static double busy_now(void)
 
 /* Where a correct entrant uses as much CPU time outside its call, this proves nothing; the time is
  * still charged. */
-static void a_busy_machine_does_not_reject(void **state)
+TEST(a_busy_machine_does_not_reject)
 {
-    (void)state;
     const ts_case      c = probe_case(TS_PROBE_HEAD_START, 50000);
     const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
     ts_guarantees      g;
@@ -268,7 +258,7 @@ static void a_busy_machine_does_not_reject(void **state)
     }
     ts_cage_stop(&k);
     ts_cage_calibrate(&g.honest);
-    a_head_start_is_seen(state);
+    a_head_start_is_seen(NULL);
 }
 
 static int by_size(const void *a, const void *b)
@@ -297,15 +287,13 @@ static double median_ns(int what)
 
 /* With host code it is not seen, but timed: this one does twenty times the work before go, and the
  * same after it. */
-static void a_head_start_is_timed(void **state)
+TEST(a_head_start_is_timed)
 {
-    (void)state;
     assert_true(median_ns(TS_PROBE_HEAD_START) > 5 * median_ns(TS_PROBE_RIGHT));
 }
 
-static void a_flood_is_lost(void **state)
+TEST(a_flood_is_lost)
 {
-    (void)state;
     ts_call r;
     once(TS_HOST, TS_PROBE_FLOOD, 1, &r);
     assert_string_equal(ts_call_reason(&r), "");
@@ -313,9 +301,8 @@ static void a_flood_is_lost(void **state)
     assert_int_equal(r.stderr_tail[0], 'x');
 }
 
-static void a_changed_fp_environment_is_reported(void **state)
+TEST(a_changed_fp_environment_is_reported)
 {
-    (void)state;
     ts_call       r;
     const ts_case c[] = { probe_case(TS_PROBE_FLUSH, 10), probe_case(TS_PROBE_NOTHING, 10) };
     ts_cage_plan  p = plan_for(TS_SEALED, c, 1);
@@ -330,9 +317,8 @@ static void a_changed_fp_environment_is_reported(void **state)
     ts_cage_stop(&k);
 }
 
-static void the_workspace_is_what_was_asked_for(void **state)
+TEST(the_workspace_is_what_was_asked_for)
 {
-    (void)state;
     static const struct {
         int         what;
         const char *query, *call;
@@ -359,9 +345,8 @@ static void the_workspace_is_what_was_asked_for(void **state)
     }
 }
 
-static void the_machine_is_described(void **state)
+TEST(the_machine_is_described)
 {
-    (void)state;
     ts_guarantees g;
     assert_true(ts_guarantee_all(&g));
     printf("badge %s; start %.2f ms, empty call %.0f ns (p95 %.0f), freeze %.0f ns\n", g.badge,
@@ -374,22 +359,5 @@ static void the_machine_is_described(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_right_entrant_passes),
-        cmocka_unit_test(an_idle_answer_is_not_right),
-        cmocka_unit_test(attempts_get_their_reason),
-        cmocka_unit_test(a_step_into_a_band_is_seen),
-        cmocka_unit_test(a_hang_ends),
-        cmocka_unit_test(work_outside_of_a_call_is_seen),
-        cmocka_unit_test(done_said_too_early_gains_nothing),
-        cmocka_unit_test(a_head_start_is_seen),
-        cmocka_unit_test(a_head_start_is_timed),
-        cmocka_unit_test(a_crowded_core_does_not_reject),
-        cmocka_unit_test(a_busy_machine_does_not_reject),
-        cmocka_unit_test(a_flood_is_lost),
-        cmocka_unit_test(a_changed_fp_environment_is_reported),
-        cmocka_unit_test(the_workspace_is_what_was_asked_for),
-        cmocka_unit_test(the_machine_is_described),
-    };
-    return run_with_probe(tests, sizeof tests / sizeof *tests);
+    return run_with_probe();
 }

@@ -59,14 +59,14 @@ static inline bool once(ts_class class, int what, int n_threads, ts_call *r)
     return right;
 }
 
-static inline int run_with_probe(const struct CMUnitTest *tests, size_t n)
+static inline int run_with_probe(void)
 {
     if (!ts_beside("touchstone-probe.so", object, sizeof object)) {
         puts("skipped: no touchstone-probe.so");
         return 77;
     }
     cmocka_set_test_filter(getenv("TS_TEST")); /* a name, with stars */
-    return _cmocka_run_group_tests("cage", tests, n, NULL, NULL);
+    return unit_run();
 }
 
 #endif

@@ -86,10 +86,9 @@ static void swap(int32_t *a, int32_t *b)
     *a = *b, *b = was;
 }
 
-static void any_order_of_ties(void **state)
+TEST(any_order_of_ties)
 {
     question q;
-    (void)state;
     ask_family(&q, "softmax_topk", "ties");
     const ts_softmax_topk_args *a = q.args;
     const float                *x = a->logits;
@@ -118,12 +117,11 @@ static void any_order_of_ties(void **state)
 }
 
 /* Of places past the vocabulary too, the flaw names the element in the caller's arrays. */
-static void flaws_past_the_vocabulary(void **state)
+TEST(flaws_past_the_vocabulary)
 {
     const ts_task *t = ts_task_called("softmax_topk");
     const ts_case *c = t->cases();
     question       q;
-    (void)state;
     while (c->dim[0] < 2 || !c->dim[1] || c->dim[2] < c->dim[1] + 4 || strcmp(c->family, "flat"))
         assert_non_null((++c)->family);
     ask(&q, t, c);
@@ -145,10 +143,9 @@ static void flaws_past_the_vocabulary(void **state)
     close_question(&q);
 }
 
-static void rows_of_minus_infinity(void **state)
+TEST(rows_of_minus_infinity)
 {
     question q;
-    (void)state;
     ask_family(&q, "softmax_topk", "all_masked"); /* whose second row is */
     const ts_softmax_topk_args *a = q.args;
     answer_topk(&q);
@@ -160,10 +157,9 @@ static void rows_of_minus_infinity(void **state)
     close_question(&q);
 }
 
-static void inputs_that_are_no_numbers(void **state)
+TEST(inputs_that_are_no_numbers)
 {
     question q;
-    (void)state;
     ask_family(&q, "layernorm_forward", "nonfinite");
     const ts_layernorm_forward_args *a = q.args;
     memset(a->y, 0, (size_t)(a->n_rows * a->row_stride) * sizeof(float));
@@ -197,11 +193,10 @@ static bool any_order_finds_it(const question *q)
 }
 
 /* Few that are published define an order of equal scores: where none are meant, none are drawn. */
-static void beams_tie_where_it_is_meant(void **state)
+TEST(beams_tie_where_it_is_meant)
 {
     const ts_task *const t = ts_task_called("beam_search");
     int                  n = 0, n_ties = 0;
-    (void)state;
     for (const ts_case *c = t->cases(); c->use; c++) {
         question q;
         char     name[192];
@@ -219,9 +214,8 @@ static void beams_tie_where_it_is_meant(void **state)
 
 /* Equal scores of one beam's tokens are equal scores; other tokens of one beam are never too near.
  */
-static void margins_of_one_beam(void **state)
+TEST(margins_of_one_beam)
 {
-    (void)state;
     for (int near = 0; near < 2; near++) {
         const ts_case c = { .dtype = TS_F32,
                             .dim = { 1, 97, 5, 1, 3, 60, -1, TS_TOY_TABLE },
@@ -237,10 +231,9 @@ static void margins_of_one_beam(void **state)
 
 /* Of every task, an answer of zeros and one that was never written: on ordinary inputs nothing
  * excuses it, and where a rule of the canon is tested, it is that rule or one of all inputs. */
-static void nothing_else_is_excused(void **state)
+TEST(nothing_else_is_excused)
 {
     int n = 0, n_open = 0;
-    (void)state;
     for (int t = 0; ts_tasks[t]; t++)
         for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
             const ts_canon *tested = ts_canon_of(ts_tasks[t], c);
@@ -265,15 +258,4 @@ static void nothing_else_is_excused(void **state)
             close_question(&q);
         }
     assert_true(n - n_open > 100 && n_open > 100);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_of_ties),       cmocka_unit_test(flaws_past_the_vocabulary),
-        cmocka_unit_test(rows_of_minus_infinity),  cmocka_unit_test(inputs_that_are_no_numbers),
-        cmocka_unit_test(nothing_else_is_excused), cmocka_unit_test(beams_tie_where_it_is_meant),
-        cmocka_unit_test(margins_of_one_beam),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,9 +31,8 @@ static void has_classes(const ts_task *t, const ts_cover *v)
 }
 
 /* No parameter without a range, and no range without a parameter. */
-static void every_parameter_has_classes(void **state)
+TEST(every_parameter_has_classes)
 {
-    (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         if (!(*t)->cover) fail_msg("%s declares no ranges", (*t)->name);
         has_classes(*t, (*t)->cover);
@@ -107,9 +106,8 @@ static void asks_every_pair(const ts_task *t, const ts_cover *v, int key, int *n
                 }
 }
 
-static void asks_all(void **state)
+TEST(asks_all)
 {
-    (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n_pairs = 0, n_classes = 0, n_cases = 0;
         for (int k = 0; k < KEYS; k++) {
@@ -126,13 +124,4 @@ static void asks_all(void **state)
         print_message("%s: %d classes, %d pairs in %d cases\n", (*t)->name, n_classes, n_pairs,
                       n_cases);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_parameter_has_classes),
-        cmocka_unit_test(asks_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

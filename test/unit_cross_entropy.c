@@ -65,10 +65,9 @@ static void run(const ts_cross_entropy_args *a)
 }
 
 /* The workspace does not grow with the number of logits, and less with a bound than without. */
-static void logits_are_never_whole(void **state)
+TEST(logits_are_never_whole)
 {
     static int32_t some[4096];
-    (void)state;
     ts_cpu_set_mask(~0u);
     ts_cross_entropy_args a = sound();
     a.target = some, a.n_rows = 4096, a.n_vocab = 1 << 15;
@@ -85,10 +84,9 @@ static void logits_are_never_whole(void **state)
 }
 
 /* With the unit matrix both functions have the same logits. */
-static void both_functions_agree(void **state)
+TEST(both_functions_agree)
 {
     static float logits[ROWS * WORDS], other_loss[ROWS], other_lse[ROWS], other_total[1];
-    (void)state;
     for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
         const ts_cross_entropy_args  a = sound();
         ts_cross_entropy_logits_args b = { .mean = 1,
@@ -122,9 +120,8 @@ static void both_functions_agree(void **state)
 }
 
 /* Without z-loss and cap the gradients of a row's logits add up to 0. */
-static void gradients_add_up_to_0(void **state)
+TEST(gradients_add_up_to_0)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
         ts_cross_entropy_args a = sound();
         a.z_loss = a.softcap = 0;
@@ -141,14 +138,4 @@ static void gradients_add_up_to_0(void **state)
         }
     }
     ts_cpu_set_mask(~0u);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_are_never_whole),
-        cmocka_unit_test(both_functions_agree),
-        cmocka_unit_test(gradients_add_up_to_0),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,11 +168,10 @@ static int stop(void **state)
     return unlink(path);
 }
 
-static void one_challenge(void **state)
+TEST_WITH(one_challenge, start, stop)
 {
     double  rating[4];
     ts_log *l = open_log();
-    (void)state;
     begin(l);
     timed(l, ANN, 200);
     timed(l, BOB, 400);
@@ -196,11 +195,10 @@ static void one_challenge(void **state)
 }
 
 /* bob loses both, once as an entrant of another number; half of a share is half of a score. */
-static void all_challenges(void **state)
+TEST_WITH(all_challenges, start, stop)
 {
     double  rating[4];
     ts_log *l = open_log();
-    (void)state;
     begin(l);
     timed(l, ANN, 200);
     timed(l, BOB, 400);
@@ -223,11 +221,10 @@ static void all_challenges(void **state)
 
 /* An earlier version of the judge wrote what follows into the log itself, and bob won there nine
  * games to ann's four now: that run is left alone, and its games count. */
-static void what_was_resumed(void **state)
+TEST_WITH(what_was_resumed, start, stop)
 {
     double  rating[4];
     ts_log *l = open_log();
-    (void)state;
     begin(l);
     simple(l, "score", ANN);
     ts_jw *w = ts_log_begin(l, "match");
@@ -254,11 +251,10 @@ static void what_was_resumed(void **state)
 }
 
 /* What went into the log is not derived again, and is what memory gets. */
-static void twice_is_once(void **state)
+TEST_WITH(twice_is_once, start, stop)
 {
     char    why[TS_WHY];
     ts_log *l = open_log();
-    (void)state;
     begin(l);
     timed(l, ANN, 200);
     timed(l, BOB, 201);
@@ -285,10 +281,9 @@ static void twice_is_once(void **state)
 }
 
 /* An entrant that failed late, or was not timed where no other was, has no score. */
-static void gaps(void **state)
+TEST_WITH(gaps, start, stop)
 {
     ts_log *l = open_log();
-    (void)state;
     begin(l);
     timed(l, ANN, 200);
     verdict(l, ANN, "FAIL");
@@ -297,16 +292,4 @@ static void gaps(void **state)
     ts_records r = derived();
     assert_int_equal(count(&r, "score") + count(&r, "match") + count(&r, "rank"), 0);
     ts_records_free(&r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_challenge, start, stop),
-        cmocka_unit_test_setup_teardown(all_challenges, start, stop),
-        cmocka_unit_test_setup_teardown(what_was_resumed, start, stop),
-        cmocka_unit_test_setup_teardown(twice_is_once, start, stop),
-        cmocka_unit_test_setup_teardown(gaps, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,15 +51,13 @@ static void asks_every_family(ts_depth depth, ts_class cls)
         }
 }
 
-static void asks_every_family_of_native_ones(void **state)
+TEST(asks_every_family_of_native_ones)
 {
-    (void)state;
     for (int d = 0; d < TS_N_DEPTHS; d++) asks_every_family((ts_depth)d, TS_SEALED);
 }
 
-static void asks_every_family_of_python(void **state)
+TEST(asks_every_family_of_python)
 {
-    (void)state;
     for (int d = 0; d < TS_N_DEPTHS; d++) asks_every_family((ts_depth)d, TS_PYTHON);
 }
 
@@ -122,12 +120,11 @@ static bool naive_passes(const ts_run *c, const ts_task *t, unsigned dtypes, rou
     return right;
 }
 
-static void a_naive_variance_never_passes(void **state)
+TEST(a_naive_variance_never_passes)
 {
     const ts_task *t = ts_task_called("layernorm_forward");
     ts_arena       m;
     int            all = 0, f32 = 0;
-    (void)state;
     assert_non_null(t);
     assert_true(ts_arena_open(&m));
     for (int k = 0; k < KEYS; k++) {
@@ -156,11 +153,10 @@ static void same_as_alone(const ts_task *t, const ts_exam *x, ts_arena *m)
 }
 
 /* All small cases of every task in one row, two at a time; those that cover are like them. */
-static void ahead_is_as_alone(void **state)
+TEST(ahead_is_as_alone)
 {
     static ts_question q[4096];
     ts_arena           m;
-    (void)state;
     assert_true(ts_arena_open(&m));
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n = 0;
@@ -174,15 +170,4 @@ static void ahead_is_as_alone(void **state)
         ts_ahead_close(&a);
     }
     ts_arena_close(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(asks_every_family_of_native_ones),
-        cmocka_unit_test(asks_every_family_of_python),
-        cmocka_unit_test(a_naive_variance_never_passes),
-        cmocka_unit_test(ahead_is_as_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static const char *value(const char *expression, int64_t *v)
     return why;
 }
 
-static void computes_as_c_does(void **state)
+TEST(computes_as_c_does)
 {
 #define SAME(e)                                                                                    \
     {                                                                                              \
@@ -84,7 +84,6 @@ static void computes_as_c_does(void **state)
         { LEAST, INT64_MIN },
         { LEAST "/ 1", INT64_MIN },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(good); i++) {
         int64_t     v = 0;
         const char *why = value(good[i].text, &v);
@@ -92,7 +91,7 @@ static void computes_as_c_does(void **state)
     }
 }
 
-static void refuses_bad_expressions(void **state)
+TEST(refuses_bad_expressions)
 {
     static const said bad[] = {
         { "", "column 5: the text ends, expected a number, a name, '-' or '('" },
@@ -139,7 +138,6 @@ static void refuses_bad_expressions(void **state)
         { "align(1, none)", "align by 0, expected 1 or more" },
         { "align(9223372036854775807, 16)", "9223372036854775807 aligned to 16 does not fit" },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(bad); i++) {
         int64_t     v;
         const char *why = value(bad[i].text, &v);
@@ -159,7 +157,7 @@ static const char *nest(const char *left, int n, const char *middle, const char 
     return text;
 }
 
-static void nests_so_deep(void **state)
+TEST(nests_so_deep)
 {
     static const said around[] = {
         { "(", ")" },
@@ -167,7 +165,6 @@ static void nests_so_deep(void **state)
         { "min(1,", ")" },
         { "0==1<1+1*max(1==1<1+1*1,", ")" },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(around); i++) {
         int64_t v = 0;
         assert_string_equal(value(nest(around[i].text, 32, "1", around[i].why), &v), "");
@@ -184,14 +181,4 @@ static void nests_so_deep(void **state)
     assert_non_null(strstr(value(name, &v), "a name of more than 63 characters"));
     name[63] = 0;
     assert_non_null(strstr(value(name, &v), "unknown name 'aaa"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_as_c_does),
-        cmocka_unit_test(refuses_bad_expressions),
-        cmocka_unit_test(nests_so_deep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

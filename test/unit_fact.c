@@ -2,18 +2,13 @@
 /* unit_fact.c - tests the trials of a device with a fake CUDA driver that performs only some of
  * what they request. Every missing guarantee must be found. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "selfcheck.h"
+#include "unit.h"
 
 static ts_guarantees g;
 
@@ -46,9 +41,8 @@ static void find_out(void)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no process is left */
 }
 
-static void what_the_device_does_holds(void **state)
+TEST(what_the_device_does_holds)
 {
-    (void)state;
     find_out();
     is("device-guards", true);
     says("device-guards", "8 of 8 fault, 2 of 2 allowed accesses do not, 8 processes lost");
@@ -60,9 +54,8 @@ static void what_the_device_does_holds(void **state)
 }
 
 /* It has neither time slices nor a cache. */
-static void what_it_does_not_is_found_out(void **state)
+TEST(what_it_does_not_is_found_out)
 {
-    (void)state;
     is("device-busy", false);
     says("device-busy", "of 60");
     is("device-head-start", false);
@@ -71,9 +64,8 @@ static void what_it_does_not_is_found_out(void **state)
     assert_string_equal(g.badge, "reduced");
 }
 
-static void missing_guards_are_found_out(void **state)
+TEST(missing_guards_are_found_out)
 {
-    (void)state;
     setenv("TS_FAKE_CUDA_OPEN", "1", 1);
     find_out();
     unsetenv("TS_FAKE_CUDA_OPEN");
@@ -82,9 +74,8 @@ static void missing_guards_are_found_out(void **state)
     is("device-kill", true);
 }
 
-static void without_a_device_nothing_holds(void **state)
+TEST(without_a_device_nothing_holds)
 {
-    (void)state;
     setenv("TS_FAKE_CUDA_NONE", "1", 1);
     find_out();
     unsetenv("TS_FAKE_CUDA_NONE");
@@ -98,11 +89,5 @@ static void without_a_device_nothing_holds(void **state)
 int main(void)
 {
     setenv("TOUCHSTONE_LIBCUDA", TS_TEST_LIBCUDA, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_device_does_holds),
-        cmocka_unit_test(what_it_does_not_is_found_out),
-        cmocka_unit_test(missing_guards_are_found_out),
-        cmocka_unit_test(without_a_device_nothing_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

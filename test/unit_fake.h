@@ -124,12 +124,14 @@ static inline void get_ready(void)
     exit(77);
 }
 
-#define TEST(f)                                                                                    \
+/* A test in a process of its own. */
+#define TEST_APART(name)                                                                           \
+    static void                              name(void);                                           \
+    __attribute__((constructor)) static void add_##name(void)                                      \
     {                                                                                              \
-#f, in_a_process, NULL, NULL, &(test)                                                      \
-        {                                                                                          \
-            f                                                                                      \
-        }                                                                                          \
-    }
+        static test t = { name };                                                                  \
+        unit_add("", (struct CMUnitTest)cmocka_unit_test_prestate(in_a_process, &t));              \
+    }                                                                                              \
+    static void name(void)
 
 #endif

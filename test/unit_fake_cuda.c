@@ -11,7 +11,7 @@
 
 /* ---- kernels ---- */
 
-static void rows_are_summed(void)
+TEST_APART(rows_are_summed)
 {
     enum { N_ROWS = 7, N_COLUMNS = 1000 };
     static float x[N_ROWS][N_COLUMNS], y[N_ROWS];
@@ -39,7 +39,7 @@ static void rows_are_summed(void)
     CHECK(LAUNCH(f, 1, 32, 49153, &dx, &dy, &n_columns), OK);
 }
 
-static void lanes_hear_each_other(void)
+TEST_APART(lanes_hear_each_other)
 {
     enum { N = 40 };
     int o[N][8];
@@ -61,7 +61,7 @@ static void lanes_hear_each_other(void)
     }
 }
 
-static void a_reload_forgets(void)
+TEST_APART(a_reload_forgets)
 {
     unsigned n;
     open_device();
@@ -81,7 +81,7 @@ static void a_reload_forgets(void)
     }
 }
 
-static void formats_are_exact(void)
+TEST_APART(formats_are_exact)
 {
     int n_wrong[5];
     open_device();
@@ -91,7 +91,7 @@ static void formats_are_exact(void)
     for (int i = 0; i < 5; i++) CHECK(n_wrong[i], 0);
 }
 
-static void what_is_no_kernel_is_refused(void)
+TEST_APART(what_is_no_kernel_is_refused)
 {
     static const char text[128] = "hello", elf[128] = "\177ELF\002\001\001";
     ts_cu_any        *m, *f;
@@ -108,7 +108,7 @@ static void what_is_no_kernel_is_refused(void)
     CHECK(d->sync(), OK);
 }
 
-static void parameters_are_known(void)
+TEST_APART(parameters_are_known)
 {
     static const size_t want[][2] = { { 0, 1 }, { 8, 8 }, { 16, 3 }, { 20, 2 } };
     size_t              offset, n;
@@ -165,17 +165,17 @@ static void fault(int64_t i)
     CHECK(strcmp(ts_driver_text(d, ILLEGAL), "an illegal memory access was encountered"), 0);
 }
 
-static void one_past_stays_a_fault(void)
+TEST_APART(one_past_stays_a_fault)
 {
     fault(1);
 }
 
-static void one_before_stays_a_fault(void)
+TEST_APART(one_before_stays_a_fault)
 {
     fault(-1);
 }
 
-static void a_trap_is_another_fault(void)
+TEST_APART(a_trap_is_another_fault)
 {
     open_device();
     CHECK(LAUNCH(load("fail"), 1, 1, 0, NULL), OK);
@@ -185,7 +185,7 @@ static void a_trap_is_another_fault(void)
 
 /* ---- the device itself ---- */
 
-static void a_fork_has_no_device(void)
+TEST_APART(a_fork_has_no_device)
 {
     int        status;
     size_t     n, all;
@@ -210,7 +210,7 @@ static void a_fork_has_no_device(void)
     CHECK(d->sync(), 201);
 }
 
-static void there_may_be_none(void)
+TEST_APART(there_may_be_none)
 {
     char why[256] = "";
     setenv("TS_FAKE_CUDA_NONE", "1", 1);
@@ -220,19 +220,6 @@ static void there_may_be_none(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(rows_are_summed),
-        TEST(lanes_hear_each_other),
-        TEST(a_reload_forgets),
-        TEST(formats_are_exact),
-        TEST(what_is_no_kernel_is_refused),
-        TEST(parameters_are_known),
-        TEST(one_past_stays_a_fault),
-        TEST(one_before_stays_a_fault),
-        TEST(a_trap_is_another_fault),
-        TEST(a_fork_has_no_device),
-        TEST(there_may_be_none),
-    };
     get_ready();
-    return cmocka_run_group_tests(tests, compile, clean);
+    return run_group("", compile, clean);
 }

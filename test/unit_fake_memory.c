@@ -10,7 +10,7 @@
 
 #include "unit_fake.h"
 
-static void a_read_only_mapping_refuses_writes(void)
+TEST_APART(a_read_only_mapping_refuses_writes)
 {
     size_t        n;
     int64_t       i = 5;
@@ -27,7 +27,7 @@ static void a_read_only_mapping_refuses_writes(void)
     CHECK(d->sync(), ILLEGAL);
 }
 
-static void unaligned_sizes_are_refused(void)
+TEST_APART(unaligned_sizes_are_refused)
 {
     const ts_mem_prop prop = { .type = 1, .handle_types = 1, .location_type = 1 };
     size_t            n, before, after, all;
@@ -94,7 +94,7 @@ static int receive_fd(int socket)
     return fd;
 }
 
-static void two_processes_share_memory(void)
+TEST_APART(two_processes_share_memory)
 {
     int           pair[2], status, fd;
     uint64_t      handle;
@@ -129,11 +129,6 @@ static void two_processes_share_memory(void)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(a_read_only_mapping_refuses_writes),
-        TEST(unaligned_sizes_are_refused),
-        TEST(two_processes_share_memory),
-    };
     get_ready();
-    return cmocka_run_group_tests(tests, compile, clean);
+    return run_group("", compile, clean);
 }

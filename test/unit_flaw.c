@@ -14,9 +14,8 @@ static void says(ts_flaw f, const char *want)
     assert_string_equal(text, want);
 }
 
-static void numbers_have_a_bound(void **state)
+TEST(numbers_have_a_bound)
 {
-    (void)state;
     says((ts_flaw) { TS_FAULT_VALUE, "dx", 3, 17, 1.25, 1.5, 1e-7 },
          "value: dx[3][17] got 1.25, want 1.5 +- 1e-07");
     says((ts_flaw) { TS_FAULT_VALUE, "y", 0, 0, 3e9, 2, 0.5 },
@@ -27,30 +26,18 @@ static void numbers_have_a_bound(void **state)
          "value: y[0][1] got 1e+300, want -inf");
 }
 
-static void integers_are_exact(void **state)
+TEST(integers_are_exact)
 {
-    (void)state;
     says((ts_flaw) { TS_FAULT_VALUE, "index", 0, 5, -2139062144, -1, 0 },
          "value: index[0][5] got -2139062144, want -1");
     says((ts_flaw) { TS_FAULT_VALUE, "seen", 0, 1, 1, 2147483647, 0 },
          "value: seen[0][1] got 1, want 2147483647");
 }
 
-static void poison_is_no_value(void **state)
+TEST(poison_is_no_value)
 {
-    (void)state;
     says((ts_flaw) { TS_FAULT_UNWRITTEN, "index", 0, 5, -2139062144, -1, 0 },
          "unwritten: index[0][5] was not written, want -1");
     says((ts_flaw) { TS_FAULT_UNWRITTEN, "y", 1, 2, (double)NAN, 0.5, 0.25 },
          "unwritten: y[1][2] was not written, want 0.5 +- 0.25");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_have_a_bound),
-        cmocka_unit_test(integers_are_exact),
-        cmocka_unit_test(poison_is_no_value),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

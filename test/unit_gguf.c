@@ -14,9 +14,8 @@ static const char *const formats[] = { "F32",  "F16",  "BF16", "Q8_0", "Q4_0",  
 enum { FORMATS = sizeof formats / sizeof *formats, ROWS = 2, COLS = 512 };
 
 /* To the bit, but for the order of two products of floats in Q4_K, Q5_K and Q6_K. */
-static void formats_decode(void **state)
+TEST(formats_decode)
 {
-    (void)state;
     size_t         n;
     char           why[TS_MODEL_WHY] = "", name[32];
     char          *bytes = read_bytes(checkpoint("gguf", "blocks.gguf"), &n);
@@ -48,9 +47,8 @@ static void formats_decode(void **state)
 }
 
 /* Every one of the 65536. */
-static void halves_are_exact(void **state)
+TEST(halves_are_exact)
 {
-    (void)state;
     const ts_block *b = ts_block_of(TS_BLOCK_F16);
     for (unsigned h = 0; h < 65536; h++) {
         const uint16_t bits = (uint16_t)h;
@@ -141,11 +139,10 @@ static void check_products(const ts_block *b, int64_t cols, int64_t n, bool add,
 
 /* Of every format, with every set of instructions, and activations from one row to several tiles.
  */
-static void products_of_codes(void **state)
+TEST(products_of_codes)
 {
     static const unsigned masks[] = { ~0u, TS_CPU_DOTPROD | TS_CPU_AVX2, ~TS_CPU_VNNI };
-    (void)state;
-    int n_checked = 0;
+    int                   n_checked = 0;
     for (size_t k = 0; k < sizeof masks / sizeof *masks; k++) {
         ts_cpu_set_mask(masks[k]);
         for (uint32_t number = 0; number < 64; number++) {
@@ -165,9 +162,8 @@ static void products_of_codes(void **state)
 }
 
 /* A row that is not finite makes no other one so. */
-static void rows_that_are_not_finite_stay_alone(void **state)
+TEST(rows_that_are_not_finite_stay_alone)
 {
-    (void)state;
     static unsigned char memory[8 * 20];
     static float         x[9 * 32], y[9 * 8];
     const ts_block      *b = ts_block_of(3); /* Q4_1 */
@@ -197,9 +193,8 @@ static const char *converted(const char *name)
 }
 
 /* In double: a GGUF file has epsilons and the factors of a rotation as floats. */
-static void logits_are_those_of_the_original(void **state)
+TEST(logits_are_those_of_the_original)
 {
-    (void)state;
     for (int i = 0; i < NAMES; i++) {
         ts_decoder   *a = load(checkpoint(names[i], ""), TS_F64);
         ts_decoder   *b = load(converted(names[i]), TS_F64);
@@ -225,9 +220,8 @@ static void logits_are_those_of_the_original(void **state)
 
 /* In float a matrix of 16 bits stays in the file, its rows in the order of another rotation;
  * decoded, it gives the same. */
-static void encoded_matrices_are_those_of_the_original(void **state)
+TEST(encoded_matrices_are_those_of_the_original)
 {
-    (void)state;
     int n_encoded = 0;
     for (int i = 0; i < NAMES; i++) {
         char        why[TS_MODEL_WHY] = "";
@@ -258,10 +252,9 @@ static void encoded_matrices_are_those_of_the_original(void **state)
     assert_int_equal(n_encoded, 3); /* llama, mistral and qwen2 */
 }
 
-static void tokens_are_those_of_the_original(void **state)
+TEST(tokens_are_those_of_the_original)
 {
     static const char *const with_text[] = { "llama", "qwen3", "starcoder2" };
-    (void)state;
     for (size_t f = 0; f < sizeof with_text / sizeof *with_text; f++) {
         char          why[TS_MODEL_WHY] = "";
         ts_tokenizer *t;
@@ -306,9 +299,8 @@ static bool reads(const char *bytes, size_t n, char why[TS_MODEL_WHY])
     return ok;
 }
 
-static void cut_and_changed(void **state)
+TEST(cut_and_changed)
 {
-    (void)state;
     size_t n;
     char   why[TS_MODEL_WHY];
     char  *bytes = read_bytes(converted("qwen3"), &n);
@@ -342,25 +334,8 @@ static void refused(const char *from, const char *to, const char *word)
     free(bytes);
 }
 
-static void says_what_is_wrong(void **state)
+TEST(says_what_is_wrong)
 {
-    (void)state;
     refused("qwen3.block_count", "qwen3.black_count", "block_count: missing");
     refused("blk.1.ffn_up.weight", "blk.1.ffn_ab.weight", "tensor blk.1.ffn_up.weight: missing");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_decode),
-        cmocka_unit_test(halves_are_exact),
-        cmocka_unit_test(products_of_codes),
-        cmocka_unit_test(rows_that_are_not_finite_stay_alone),
-        cmocka_unit_test(logits_are_those_of_the_original),
-        cmocka_unit_test(encoded_matrices_are_those_of_the_original),
-        cmocka_unit_test(tokens_are_those_of_the_original),
-        cmocka_unit_test(cut_and_changed),
-        cmocka_unit_test(says_what_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,15 @@
 /* unit_gpu.c - entrants on a device, before a stand-in for the CUDA driver. */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "build.h"
 #include "examine.h"
 #include "selfcheck.h"
+#include "unit.h"
 
 static ts_places places;
 
@@ -89,10 +84,9 @@ static const char *run(const char *path, int n, int least, bool idle, char *text
     return reason;
 }
 
-static void a_textbook_is_right(void **state)
+TEST(a_textbook_is_right)
 {
     static const char *const task[] = { "softmax_topk", "layernorm_forward", "layernorm_backward" };
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char path[512], text[256];
         snprintf(path, sizeof path, "%s/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
@@ -128,9 +122,8 @@ static void wrong(const char *code, const char *expected)
         fail_msg("%s: '%s' %s, expected %s", code, reason, text, expected);
 }
 
-static void wrong_kernels_get_their_reason(void **state)
+TEST(wrong_kernels_get_their_reason)
 {
-    (void)state;
     wrong("return;", "unwritten");
     wrong("eps = 0;", "value");
     wrong("if (threadIdx.x == 0) *(volatile int *)64 = 1;", "crash");
@@ -139,10 +132,9 @@ static void wrong_kernels_get_their_reason(void **state)
 }
 
 /* On the stand-in device its pointers are as good as the host's. */
-static void host_code_sees_what_it_must(void **state)
+TEST(host_code_sees_what_it_must)
 {
     char text[256];
-    (void)state;
     sh("rm -f %s/* && cc -std=c11 -O2 -fPIC -shared -I%s/include -o %s/k.so "
        "%s/proof/honest/forward_two_pass.c -lm",
        folder, TS_TEST_SOURCE, folder, TS_TEST_SOURCE);
@@ -205,13 +197,12 @@ static int runner_of_ours(void)
 }
 
 /* Class python-gpu may have more processes than one: all stand still between calls. */
-static void second_processes_are_frozen(void **state)
+TEST(second_processes_are_frozen)
 {
     const char   *python = getenv("TOUCHSTONE_PYTHON");
     const ts_case c = { .dtype = TS_F32, .dim = { 0, 16 } };
     char          object[128], src[64], why[256];
     int           n = 0;
-    (void)state;
     if (!python) skip(); /* test/python.sh finds one */
     snprintf(object, sizeof object, "%s/src/forks.py", folder);
     sh("chmod 755 %s && rm -rf %s/* && mkdir %s/src %s/tmp && printf '%s' >%s", folder, folder,
@@ -254,14 +245,8 @@ int main(void)
     snprintf(places.include, sizeof places.include, "%s/include", TS_TEST_SOURCE);
     snprintf(places.nvcc, sizeof places.nvcc, "%s/test/fake_nvcc", TS_TEST_SOURCE);
     snprintf(places.arch, sizeof places.arch, "sm_90");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_textbook_is_right),
-        cmocka_unit_test(wrong_kernels_get_their_reason),
-        cmocka_unit_test(host_code_sees_what_it_must),
-        cmocka_unit_test(second_processes_are_frozen),
-    };
     if (!mkdtemp(folder)) return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = unit_run();
     sh("rm -r %s", folder);
     return failed;
 }

@@ -53,9 +53,8 @@ static bool has(const ts_case *all, int n, const char *family, int64_t heat)
     return false;
 }
 
-static void every_task_has_some(void **state)
+TEST(every_task_has_some)
 {
-    (void)state;
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
         const ts_case *timed = smallest_timed(t);
@@ -71,26 +70,24 @@ static void every_task_has_some(void **state)
 }
 
 /* A search whose scores are too near to each other cannot be drawn, in any shape that is judged. */
-static void searches_can_be_drawn(void **state)
+TEST(searches_can_be_drawn)
 {
     ts_case all[TS_HOSTILE];
-    (void)state;
     for (int i = 0; ts_tasks[i]; i++)
         for (const ts_case *c = ts_tasks[i]->cases(); c->use; c++)
             if (c->use & TS_USE_JUDGE && ts_tasks[i]->has_model)
                 ask(ts_tasks[i], c, all, ts_hostile_of(ts_tasks[i], c, 7, all));
 }
 
-static void of_softmax_there_are_these(void **state)
+TEST(of_softmax_there_are_these)
 {
     const char *const family[] = { "nonfinite", "offset",    "offset30", "spike", "masked", "ties",
                                    "underflow", "subnormal", "flat",     "cold",  "hot" };
     const ts_task    *t = ts_task_called("softmax_topk");
     ts_case           all[TS_HOSTILE], again[TS_HOSTILE];
     int               n_moved = 0;
-    (void)state;
-    const ts_case *timed = smallest_timed(t);
-    const int      n = ts_hostile_of(t, timed, 7, all);
+    const ts_case    *timed = smallest_timed(t);
+    const int         n = ts_hostile_of(t, timed, 7, all);
     for (size_t k = 0; k < sizeof family / sizeof *family; k++)
         assert_true(has(all, n, family[k], 0));
     assert_true(has(all, n, "offset", 100) && has(all, n, "cold", 1000) && has(all, n, "hot", 30));
@@ -99,12 +96,4 @@ static void of_softmax_there_are_these(void **state)
     ts_hostile_of(t, timed, 8, again);
     for (int k = 0; k < n; k++) n_moved += strcmp(all[k].family, again[k].family) != 0;
     assert_true(n_moved > n / 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_task_has_some),
-                                        cmocka_unit_test(searches_can_be_drawn),
-                                        cmocka_unit_test(of_softmax_there_are_these) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

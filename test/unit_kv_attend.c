@@ -50,9 +50,8 @@ static void attend_is_exact(const ts_kv_dims *d)
     }
 }
 
-static void attends_over_every_store(void **state)
+TEST(attends_over_every_store)
 {
-    (void)state;
     static const ts_dtype ios[] = { TS_F32, TS_BF16, TS_F16, TS_F64 };
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++)
         for (size_t i = 0; i < sizeof ios / sizeof *ios; i++)
@@ -69,9 +68,8 @@ static void attends_over_every_store(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void attends_for_every_shape(void **state)
+TEST(attends_for_every_shape)
 {
-    (void)state;
     static const int64_t heads[][2] = {
         { 1, 1 }, { 4, 1 }, { 6, 3 }, { 8, 2 }, { 7, 1 }, { 5, 5 }
     };
@@ -93,9 +91,8 @@ static void attends_for_every_shape(void **state)
 }
 
 /* The width that models have most, for which vector code is made apart. */
-static void attends_over_wide_rows(void **state)
+TEST(attends_over_wide_rows)
 {
-    (void)state;
     for (size_t m = 1; m < sizeof masks / sizeof *masks; m++)
         for (size_t j = 0; j < sizeof all_stores / sizeof *all_stores; j++)
             for (int axis = 0; axis <= is_code(all_stores[j]); axis++) {
@@ -111,9 +108,8 @@ static void attends_over_wide_rows(void **state)
 }
 
 /* In double nothing but the last bits may differ, so the content is compared with what went in. */
-static void doubles_stay_doubles(void **state)
+TEST(doubles_stay_doubles)
 {
-    (void)state;
     ts_kv_dims d = plain_dims();
     d.io_dtype = d.store_dtype = TS_F64;
     d.n_q_head = d.n_kv_head = 1;
@@ -131,9 +127,8 @@ static void doubles_stay_doubles(void **state)
 }
 
 /* Long enough to be split among threads, whose number must not show. */
-static void attends_far(void **state)
+TEST(attends_far)
 {
-    (void)state;
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++)
         for (size_t j = 0; j < sizeof all_stores / sizeof *all_stores; j++) {
             ts_kv_dims d = plain_dims();
@@ -206,9 +201,8 @@ static void any_page(ts_kv_dims d)
     box_drop(&a);
 }
 
-static void paged_is_contiguous(void **state)
+TEST(paged_is_contiguous)
 {
-    (void)state;
     for_every_store(any_page);
 }
 
@@ -223,9 +217,8 @@ static void any_chunks(ts_kv_dims d)
     box_drop(&b);
 }
 
-static void chunks_do_not_show(void **state)
+TEST(chunks_do_not_show)
 {
-    (void)state;
     for_every_store(any_chunks);
 }
 
@@ -262,9 +255,8 @@ static void any_batch(ts_kv_dims d)
     box_drop(&b);
 }
 
-static void batched_is_solo(void **state)
+TEST(batched_is_solo)
 {
-    (void)state;
     for_every_store(any_batch);
 }
 
@@ -282,9 +274,8 @@ static void any_future(ts_kv_dims d)
     box_drop(&b);
 }
 
-static void the_future_does_not_show(void **state)
+TEST(the_future_does_not_show)
 {
-    (void)state;
     for_every_store(any_future);
 }
 
@@ -314,9 +305,8 @@ static void any_nan(ts_kv_dims d)
     box_drop(&b);
 }
 
-static void unseen_nan_does_not_show(void **state)
+TEST(unseen_nan_does_not_show)
 {
-    (void)state;
     for_every_store(any_nan);
 }
 
@@ -341,9 +331,8 @@ static void any_truncation(ts_kv_dims d)
     box_drop(&b);
 }
 
-static void truncation_leaves_no_trace(void **state)
+TEST(truncation_leaves_no_trace)
 {
-    (void)state;
     for_every_store(any_truncation);
 }
 
@@ -371,27 +360,7 @@ static void any_fork(ts_kv_dims d)
     }
 }
 
-static void forks_are_independent(void **state)
+TEST(forks_are_independent)
 {
-    (void)state;
     for_every_store(any_fork);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attends_over_every_store),
-        cmocka_unit_test(attends_for_every_shape),
-        cmocka_unit_test(attends_over_wide_rows),
-        cmocka_unit_test(doubles_stay_doubles),
-        cmocka_unit_test(attends_far),
-        cmocka_unit_test(paged_is_contiguous),
-        cmocka_unit_test(chunks_do_not_show),
-        cmocka_unit_test(batched_is_solo),
-        cmocka_unit_test(the_future_does_not_show),
-        cmocka_unit_test(unseen_nan_does_not_show),
-        cmocka_unit_test(truncation_leaves_no_trace),
-        cmocka_unit_test(forks_are_independent),
-    };
-    return cmocka_run_group_tests_name("kv_attend", tests, NULL, NULL);
 }

@@ -22,9 +22,8 @@ static void refuses(ts_kv_dims d, ts_status must)
     assert_null(c);
 }
 
-static void refuses_dims(void **state)
+TEST(refuses_dims)
 {
-    (void)state;
     static const size_t extents[] = {
         offsetof(ts_kv_dims, n_layer),  offsetof(ts_kv_dims, n_seq_max),
         offsetof(ts_kv_dims, n_q_head), offsetof(ts_kv_dims, n_kv_head),
@@ -61,9 +60,8 @@ static void refuses_dims(void **state)
 #undef WITH
 }
 
-static void refuses_memory(void **state)
+TEST(refuses_memory)
 {
-    (void)state;
     ts_kv_dims d = plain_dims();
     ts_exec    x = { 0 };
     size_t     n, m;
@@ -83,9 +81,8 @@ static void refuses_memory(void **state)
 }
 
 /* Every refused call leaves lengths, pages and content as they were. */
-static void refuses_calls(void **state)
+TEST(refuses_calls)
 {
-    (void)state;
     box           b = box_of(plain_dims());
     const int32_t s = box_open(&b), t = box_open(&b), twice[] = { s, t, s }, shut[] = { s, 3 };
     const int32_t wild[] = { s, 4 }, below[] = { -1 }, both[] = { s, t };
@@ -151,9 +148,8 @@ static void refuses_calls(void **state)
 
 /* ---- capacity: all of a call or nothing ---- */
 
-static void capacity_is_all_or_nothing(void **state)
+TEST(capacity_is_all_or_nothing)
 {
-    (void)state;
     for (int paged = 0; paged < 2; paged++) {
         ts_kv_dims d = plain_dims();
         d.page = paged ? 16 : 0;
@@ -178,9 +174,8 @@ static void capacity_is_all_or_nothing(void **state)
 }
 
 /* Two forks that share a begun page need one page between them, not two. */
-static void the_last_page_is_given(void **state)
+TEST(the_last_page_is_given)
 {
-    (void)state;
     ts_kv_dims d = plain_dims();
     d.n_layer = 1, d.n_page = 2;
     box     b = box_of(d);
@@ -198,9 +193,8 @@ static void the_last_page_is_given(void **state)
 
 /* ---- sizes ---- */
 
-static void bytes_are_what_they_should_be(void **state)
+TEST(bytes_are_what_they_should_be)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof all_stores / sizeof *all_stores; i++)
         for (int axis = TS_KEY_TOKEN; axis <= TS_KEY_CHANNEL; axis++)
             for (int page = 0; page <= 16; page += 16) {
@@ -233,9 +227,8 @@ static void bytes_are_what_they_should_be(void **state)
             }
 }
 
-static void layers_have_their_own_lengths(void **state)
+TEST(layers_have_their_own_lengths)
 {
-    (void)state;
     box           b = box_of(plain_dims());
     const int32_t s = box_open(&b), t = box_open(&b);
     for (int i = 0; i < 4; i++) append(&b, 0, s, 1, i ? 1 : 5, 5);
@@ -254,9 +247,8 @@ static void layers_have_their_own_lengths(void **state)
 /* ---- codes ---- */
 
 /* Odd rows, constant rows, zeros, and a row far from 0 that uses every code. */
-static void codes_keep_their_promise(void **state)
+TEST(codes_keep_their_promise)
 {
-    (void)state;
     for (int i = 0; i < 8 * (int)(sizeof masks / sizeof *masks); i++) {
         ts_kv_dims d = plain_dims();
         ts_cpu_set_mask(masks[i / 8]);
@@ -297,9 +289,8 @@ static void codes_keep_their_promise(void **state)
 }
 
 /* What is not a number must not come back as one. */
-static void codes_keep_nan(void **state)
+TEST(codes_keep_nan)
 {
-    (void)state;
     for (int i = 0; i < 2 * (int)(sizeof masks / sizeof *masks); i++) {
         ts_kv_dims d = plain_dims();
         ts_cpu_set_mask(masks[i / 2]);
@@ -320,20 +311,4 @@ static void codes_keep_nan(void **state)
         box_drop(&b);
     }
     ts_cpu_set_mask(~0u);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_dims),
-        cmocka_unit_test(refuses_memory),
-        cmocka_unit_test(refuses_calls),
-        cmocka_unit_test(capacity_is_all_or_nothing),
-        cmocka_unit_test(the_last_page_is_given),
-        cmocka_unit_test(bytes_are_what_they_should_be),
-        cmocka_unit_test(layers_have_their_own_lengths),
-        cmocka_unit_test(codes_keep_their_promise),
-        cmocka_unit_test(codes_keep_nan),
-    };
-    return cmocka_run_group_tests_name("kv_cache", tests, NULL, NULL);
 }

@@ -309,9 +309,8 @@ static void do_something(void)
     if (other >= 0) compare_content(other, (int)below(paged.d.n_layer));
 }
 
-static void agrees_with_a_list(void **state)
+TEST(agrees_with_a_list)
 {
-    (void)state;
     for (int e = 0; e < N_EPISODES; e++) {
         draw_caches();
         memset(is_open, 0, sizeof is_open);
@@ -333,12 +332,11 @@ static void agrees_with_a_list(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(agrees_with_a_list) };
-    const char             *asked = getenv("KV_SEED");
-    struct timespec         now;
+    const char     *asked = getenv("KV_SEED");
+    struct timespec now;
     (void)timespec_get(&now, TIME_UTC);
     seed = asked ? strtoull(asked, NULL, 0)
                  : ts_mix((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec);
     print_message("KV_SEED=0x%" PRIx64 "\n", seed);
-    return cmocka_run_group_tests_name("kv_fuzz", tests, NULL, NULL);
+    return unit_run();
 }

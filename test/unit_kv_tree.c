@@ -167,9 +167,8 @@ static void paths_are_equal(ts_kv_dims d, int64_t len, const shape *s)
     box_drop(&b);
 }
 
-static void every_store(void **state)
+TEST(every_store)
 {
-    (void)state;
     static const ts_dtype ios[] = { TS_F32, TS_BF16, TS_F16, TS_F64 };
     for (size_t m = first_mask(); m < sizeof masks / sizeof *masks; m++)
         for (size_t i = 0; i < sizeof ios / sizeof *ios; i++)
@@ -190,9 +189,8 @@ static void every_store(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void every_tree(void **state)
+TEST(every_tree)
 {
-    (void)state;
     static const int64_t lens[] = { 0, 1, 31, 32, 33, 64, 100 }, sizes[] = { 1, 2, 7, 40 };
     static const int64_t windows[][2] = { { 0, 0 }, { 1, 0 }, { 5, 3 }, { 40, 34 } };
     int                  turn = 0;
@@ -212,9 +210,8 @@ static void every_tree(void **state)
 }
 
 /* Narrower than a vector, one, and the width for which vector code is made apart. */
-static void every_width(void **state)
+TEST(every_width)
 {
-    (void)state;
     static const int64_t widths[] = { 1, 16, 128 };
     const shape          s = shape_of(RANDOM, 12, 3);
     for (size_t m = first_mask(); m < sizeof masks / sizeof *masks; m++)
@@ -230,9 +227,8 @@ static void every_width(void **state)
 
 /* ---- rows that are not on the path ---- */
 
-static void strangers_do_not_matter(void **state)
+TEST(strangers_do_not_matter)
 {
-    (void)state;
     const shape s = shape_of(RANDOM, 20, 5);
     for (size_t m = first_mask(); m < sizeof masks / sizeof *masks; m++)
         for (size_t j = 0; j < sizeof all_stores / sizeof *all_stores; j++) {
@@ -268,9 +264,8 @@ static void strangers_do_not_matter(void **state)
 }
 
 /* Two trees in one call, and a sequence without one between them. */
-static void company_does_not_matter(void **state)
+TEST(company_does_not_matter)
 {
-    (void)state;
     const shape s[2] = { shape_of(RANDOM, 11, 1), shape_of(COMB, 8, 0) };
     for (size_t m = first_mask(); m < sizeof masks / sizeof *masks; m++) {
         ts_kv_dims d = plain_dims();
@@ -316,9 +311,8 @@ static void company_does_not_matter(void **state)
 }
 
 /* Long enough to be split among threads, whose number must not show. */
-static void behind_many(void **state)
+TEST(behind_many)
 {
-    (void)state;
     static tokens first;
     const shape   s = shape_of(RANDOM, 5, 2);
     for (size_t m = first_mask(); m < sizeof masks / sizeof *masks; m++) {
@@ -364,9 +358,8 @@ static void behind_many(void **state)
 
 /* Shapes that tensor cores serve, few columns and many, behind nothing, a token, and more tiles
  * than one; windows that hide all that is cached, and some of a branch. */
-static void sixteen_bits(void **state)
+TEST(sixteen_bits)
 {
-    (void)state;
     static const int64_t lens[] = { 0, 1, 64, 65, 200 }, sizes[] = { 3, 16, 18, 40, 100 };
     static const int64_t windows[][2] = { { 0, 0 }, { 1, 0 }, { 70, 3 }, { 3, 190 } };
     int                  turn = 0;
@@ -391,9 +384,8 @@ static void sixteen_bits(void **state)
 }
 
 /* More rows than a device attends to in a round, or is sent word of at a time. */
-static void many_rows(void **state)
+TEST(many_rows)
 {
-    (void)state;
     for (int k = 0; k < KINDS; k++) {
         ts_kv_dims  d = plain_dims();
         const shape s = shape_of((kind)k, 200, 7), all = shape_of((kind)k, MOST_ROWS, 8);
@@ -410,9 +402,8 @@ static void many_rows(void **state)
 
 /* ---- what is rejected ---- */
 
-static void refusals(void **state)
+TEST_IN(cpu, refusals)
 {
-    (void)state;
     ts_kv_dims d = plain_dims();
     d.max_call_tokens = 4;
     box        b = box_of(d);
@@ -459,24 +450,11 @@ static void refusals(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest either[] = {
-        cmocka_unit_test(every_store),
-        cmocka_unit_test(every_tree),
-        cmocka_unit_test(every_width),
-        cmocka_unit_test(strangers_do_not_matter),
-        cmocka_unit_test(company_does_not_matter),
-        cmocka_unit_test(behind_many),
-        cmocka_unit_test(sixteen_bits),
-        cmocka_unit_test(many_rows),
-    };
-    const struct CMUnitTest cpu[] = { cmocka_unit_test(refusals) };
     if (argc > 1 && !strcmp(argv[1], "cuda")) {
         const char *absent = ts_cuda_unavailable_reason();
         if (absent) print_message("skipped: %s\n", absent);
         if (absent) return 77;
         kv_device = TS_CUDA;
     }
-    int failed = cmocka_run_group_tests(either, NULL, NULL);
-    if (kv_device == TS_CPU) failed += cmocka_run_group_tests(cpu, NULL, NULL);
-    return failed;
+    return unit_run() + (kv_device == TS_CPU ? run_group("cpu", NULL, NULL) : 0);
 }

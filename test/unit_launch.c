@@ -10,7 +10,7 @@ static ts_launch *must_read(const char *text)
     return l;
 }
 
-static void refuses_bad_plans(void **state)
+TEST(refuses_bad_plans)
 {
     static const said bad[] = {
         { "", "got no step" },
@@ -49,7 +49,6 @@ static void refuses_bad_plans(void **state)
         { STEP(ONE "arg ptr logits + \n"), "the text ends, expected a number" },
         { STEP(ONE "arg ptr logits + 1)\n"), "got ')', expected an operator or the end" },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(bad); i++) {
         const char *why = first_step(bad[i].text, NULL);
         if (!strstr(why, bad[i].why))
@@ -68,11 +67,10 @@ static char *repeat(const char *head, const char *line, int n)
 
 #define PADDED STEP("grid 1\nblock 1")
 
-static void keeps_to_its_size(void **state)
+TEST(keeps_to_its_size)
 {
     char      name[160] = "kernel ";
     const int blanks = TS_LAUNCH_BYTES - (int)strlen(PADDED "\n");
-    (void)state;
     assert_string_equal(first_step(repeat(STEP(ONE), "arg i32 1\n", 32), NULL), "");
     assert_string_equal(first_step(repeat(STEP(ONE), "arg i32 1\n", 33), NULL),
                         "step 1, arg 33: more than 32 arguments");
@@ -89,7 +87,7 @@ static void keeps_to_its_size(void **state)
                         "step 1, kernel: expected 1 to 127 letters, digits, _ or {dtype}");
 }
 
-static void keeps_values_in_range(void **state)
+TEST(keeps_values_in_range)
 {
     static const said bad[] = {
         { STEP("grid 2147483647,65535,65535\nblock 1\n"), "" },
@@ -132,7 +130,6 @@ static void keeps_values_in_range(void **state)
         { "0-1", "workspace: -1, expected" },
         { "rows*what", "workspace, column 6: unknown name 'what'" },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(bad); i++) {
         const char *why = first_step(bad[i].text, NULL);
         if (bad[i].why[0] ? !strstr(why, bad[i].why) : why[0] != 0)
@@ -151,7 +148,7 @@ static void keeps_values_in_range(void **state)
 
 /* ---- what a call gets ---- */
 
-static void fills_arguments(void **state)
+TEST(fills_arguments)
 {
     static const struct {
         const char *text;
@@ -179,7 +176,6 @@ static void fills_arguments(void **state)
         { "ptr lse + 8", 8, { .u64 = 0 } },
         { "ptr workspace + 15", 8, { .u64 = UINT64_MAX } },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(args); i++) {
         char    text[128];
         ts_step s;
@@ -191,10 +187,9 @@ static void fills_arguments(void **state)
     }
 }
 
-static void passes_steps_over(void **state)
+TEST(passes_steps_over)
 {
     ts_step s;
-    (void)state;
     /* What is passed over is not looked at. */
     assert_string_equal(first_step(STEP("when k < 64\ngrid 1 / none\nblock 0\n"), &s), "");
     assert_false(s.applies);
@@ -211,14 +206,13 @@ static void passes_steps_over(void **state)
     assert_true(s.block[0] == 4 && s.block[1] == 5 && s.block[2] == 6);
 }
 
-static void names_kernels(void **state)
+TEST(names_kernels)
 {
     static const char *const dtypes[] = { "f32", "f64", "f16", "bf16" };
     ts_launch               *l = must_read("kernel {dtype}_to_{dtype}2\n" ONE);
     ts_launch_env            e = env;
     char                     why[256], want[32];
     ts_step                  s;
-    (void)state;
     for (int i = 0; i < 4; i++) {
         e.dtype = dtypes[i];
         assert_true(ts_launch_step(l, 0, &e, &s, why, sizeof why));
@@ -233,7 +227,7 @@ static void names_kernels(void **state)
     ts_launch_free(l);
 }
 
-static void knows_names(void **state)
+TEST(knows_names)
 {
     static const said plans[] = {
         { "workspace rows\n" STEP("when k\ngrid rows,1 / none\nblock k\nshared k\n"
@@ -254,7 +248,6 @@ static void knows_names(void **state)
         { STEP(ONE "arg f64 lse\n"), "'lse' is a buffer, expected an integer or a real number" },
         { STEP(ONE "arg i32 huge\n"), "'huge' is a real number, expected an integer" },
     };
-    (void)state;
     for (size_t i = 0; i < LENGTH(plans); i++) {
         char       why[256] = "";
         ts_launch *l = must_read(plans[i].text);
@@ -262,15 +255,4 @@ static void knows_names(void **state)
         if (!strstr(why, plans[i].why)) fail_msg("said '%s', expected '%s'", why, plans[i].why);
         ts_launch_free(l);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_plans),     cmocka_unit_test(keeps_to_its_size),
-        cmocka_unit_test(keeps_values_in_range), cmocka_unit_test(fills_arguments),
-        cmocka_unit_test(passes_steps_over),     cmocka_unit_test(names_kernels),
-        cmocka_unit_test(knows_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

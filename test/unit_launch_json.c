@@ -32,23 +32,22 @@ static void step_of(const ts_launch *l, int i, const ts_launch_env *e, ts_step *
     if (!ts_launch_step(l, i, e, s, why, sizeof why)) fail_msg("%s", why);
 }
 
-static void launches_softmax(void **state)
+TEST(launches_softmax)
 {
     ts_launch_env e = env;
     ts_step       s;
     int64_t       n;
     float         t;
     char          why[256];
-    (void)state;
-    ts_launch *l = plan_of("{\"name\": 1, \"launch\": [ { \"kernel\": \"softmax_{dtype}\","
-                           "\"when\": \"k <= 64\", \"grid\": [\"rows\"], \"block\": [\"256\"],"
-                           "\"shared\": \"4*k*8\", \"args\": [\"ptr logits\","
-                           "\"i64 logits.stride\", \"i32 vocab\", \"f32 inv_temperature\","
-                           "\"ptr index\", \"ptr workspace\"] } ], \"workspace\": \"rows*8\"}",
-                           "workspace rows*8\nkernel softmax_{dtype}\nwhen k <= 64\ngrid rows\n"
-                           "block 256\nshared 4*k*8\narg ptr logits\narg i64 logits.stride\n"
-                           "arg i32 vocab\narg f32 inv_temperature\narg ptr index\n"
-                           "arg ptr workspace\n");
+    ts_launch    *l = plan_of("{\"name\": 1, \"launch\": [ { \"kernel\": \"softmax_{dtype}\","
+                                 "\"when\": \"k <= 64\", \"grid\": [\"rows\"], \"block\": [\"256\"],"
+                                 "\"shared\": \"4*k*8\", \"args\": [\"ptr logits\","
+                                 "\"i64 logits.stride\", \"i32 vocab\", \"f32 inv_temperature\","
+                                 "\"ptr index\", \"ptr workspace\"] } ], \"workspace\": \"rows*8\"}",
+                              "workspace rows*8\nkernel softmax_{dtype}\nwhen k <= 64\ngrid rows\n"
+                                 "block 256\nshared 4*k*8\narg ptr logits\narg i64 logits.stride\n"
+                                 "arg i32 vocab\narg f32 inv_temperature\narg ptr index\n"
+                                 "arg ptr workspace\n");
     assert_int_equal(ts_launch_steps(l), 1);
     assert_true(ts_launch_workspace(l, &e, &n, why, sizeof why) && n == 56);
     step_of(l, 0, &e, &s);
@@ -66,27 +65,26 @@ static void launches_softmax(void **state)
 }
 
 /* Rows at once, each block with sums of its own, and then the columns of those. */
-static void launches_two_steps(void **state)
+TEST(launches_two_steps)
 {
     ts_launch_env e = env;
     ts_step       s;
     int64_t       n;
     uint64_t      p;
     char          why[256];
-    (void)state;
-    ts_launch *l = plan_of(
-        "{\"workspace\": \"2 * align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\","
-        " \"launch\": ["
-        "{\"kernel\": \"ln_bwd_rows_{dtype}\", \"grid\": [\"min(ceil_div(rows, 4), 132)\"],"
-        " \"block\": [\"32\", \"4\"], \"args\": [\"ptr logits\", \"ptr workspace\","
-        " \"ptr index + align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\", \"u32 rows\"]},"
-        "{\"kernel\": \"ln_bwd_sum\", \"grid\": [\"ceil_div(vocab, 256)\", \"2\"],"
-        " \"block\": [\"256\"], \"args\": []}]}",
-        "workspace 2 * align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\n"
-        "kernel ln_bwd_rows_{dtype}\ngrid min(ceil_div(rows, 4), 132)\nblock 32,4\n"
-        "arg ptr logits\narg ptr workspace\n"
-        "arg ptr index + align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\narg u32 rows\n"
-        "kernel ln_bwd_sum\ngrid ceil_div(vocab, 256),2\nblock 256\n");
+    ts_launch    *l = plan_of(
+           "{\"workspace\": \"2 * align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\","
+              " \"launch\": ["
+              "{\"kernel\": \"ln_bwd_rows_{dtype}\", \"grid\": [\"min(ceil_div(rows, 4), 132)\"],"
+              " \"block\": [\"32\", \"4\"], \"args\": [\"ptr logits\", \"ptr workspace\","
+              " \"ptr index + align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\", \"u32 rows\"]},"
+              "{\"kernel\": \"ln_bwd_sum\", \"grid\": [\"ceil_div(vocab, 256)\", \"2\"],"
+              " \"block\": [\"256\"], \"args\": []}]}",
+           "workspace 2 * align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\n"
+              "kernel ln_bwd_rows_{dtype}\ngrid min(ceil_div(rows, 4), 132)\nblock 32,4\n"
+              "arg ptr logits\narg ptr workspace\n"
+              "arg ptr index + align(min(ceil_div(rows, 4), 132) * vocab * 4, 256)\narg u32 rows\n"
+              "kernel ln_bwd_sum\ngrid ceil_div(vocab, 256),2\nblock 256\n");
     assert_int_equal(ts_launch_steps(l), 2);
     assert_true(ts_launch_workspace(l, &e, &n, why, sizeof why) && n == 2 * 1026048);
     step_of(l, 0, &e, &s);
@@ -108,7 +106,7 @@ static void launches_two_steps(void **state)
 #define F(rest) "{\"launch\": [{\"kernel\": \"f\", " rest "}]}"
 #define GB      "\"grid\": [\"1\"], \"block\": [\"1\"]"
 
-static void refuses_bad_entrants(void **state)
+TEST(refuses_bad_entrants)
 {
     static const said bad[] = {
         { "{}", "launch: expected a list of 1 to 16 steps" },
@@ -147,7 +145,6 @@ static void refuses_bad_entrants(void **state)
     };
     char       text[TS_LAUNCH_BYTES + 1], large[9000];
     ts_refusal why;
-    (void)state;
     for (size_t i = 0; i < LENGTH(bad); i++) {
         if (from_json(bad[i].text, text, &why)) fail_msg("%s was taken", bad[i].text);
         assert_string_equal(why.reason, "launch");
@@ -159,12 +156,11 @@ static void refuses_bad_entrants(void **state)
     assert_string_equal(why.text, "entry.json: launch: more than 8192 bytes");
 }
 
-static void keeps_to_its_room(void **state)
+TEST(keeps_to_its_room)
 {
     static const char json[] = F(GB), want[] = "kernel f\ngrid 1\nblock 1\n";
     char              what[128];
     ts_jr_doc        *doc = ts_jr_parse(json, strlen(json), what, sizeof what);
-    (void)state;
     for (size_t n = 0; n <= sizeof want; n++) {
         char      *text = malloc(n + 1); /* one more, so that 0 is not NULL */
         ts_refusal why;
@@ -175,15 +171,4 @@ static void keeps_to_its_room(void **state)
         free(text);
     }
     ts_jr_free(doc);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launches_softmax),
-        cmocka_unit_test(launches_two_steps),
-        cmocka_unit_test(refuses_bad_entrants),
-        cmocka_unit_test(keeps_to_its_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,15 @@ static void refuses_backward(ts_layernorm_backward_args a, ts_exec x, ts_status 
     assert_true(is_marked(&out, sizeof out));
 }
 
-static void refuses_null(void **state)
+static int show_everything(void **state)
 {
     (void)state;
+    ts_cpu_set_mask(~0u);
+    return 0;
+}
+
+TEST_WITH(refuses_null, NULL, show_everything)
+{
     size_t                           n;
     const ts_layernorm_forward_args  f = forward_args();
     const ts_layernorm_backward_args b = backward_args();
@@ -143,9 +149,8 @@ static void refuses_null(void **state)
     }
 }
 
-static void refuses_shapes(void **state)
+TEST_WITH(refuses_shapes, NULL, show_everything)
 {
-    (void)state;
     static const struct {
         int64_t n_rows, n_cols, row_stride;
     } wrong[] = {
@@ -173,9 +178,8 @@ static void refuses_shapes(void **state)
     }
 }
 
-static void refuses_values(void **state)
+TEST_WITH(refuses_values, NULL, show_everything)
 {
-    (void)state;
     static const double eps[] = { 0, -0.0, -1, NAN, INFINITY, -INFINITY };
     static const int    dtype[] = { TS_U8, TS_U4, 99, -1 };
     for (size_t i = 0; i < sizeof eps / sizeof *eps; i++) {
@@ -201,9 +205,8 @@ static void refuses_values(void **state)
     refuses_backward(backward_args(), x, TS_E_ARG);
 }
 
-static void refuses_small_workspace(void **state)
+TEST_WITH(refuses_small_workspace, NULL, show_everything)
 {
-    (void)state;
     int n_tried = 0;
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
         const ts_layernorm_backward_args b = backward_args();
@@ -234,9 +237,8 @@ static void refuses_small_workspace(void **state)
 
 /* ---- no rows, and what forward keeps ---- */
 
-static void no_rows(void **state)
+TEST_WITH(no_rows, NULL, show_everything)
 {
-    (void)state;
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
         ts_layernorm_forward_args  f = forward_args();
         ts_layernorm_backward_args b = backward_args();
@@ -257,9 +259,8 @@ static void no_rows(void **state)
 }
 
 /* Two numbers a row: n_rows floats of mean, n_rows of rstd (doubles for f64), no byte more. */
-static void forward_keeps_two_numbers_a_row(void **state)
+TEST_WITH(forward_keeps_two_numbers_a_row, NULL, show_everything)
 {
-    (void)state;
     static const ts_dtype dtypes[] = { TS_F32, TS_BF16, TS_F16, TS_F64 };
     static double         x[5 * 19], gamma[17], beta[17];
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++)
@@ -360,9 +361,8 @@ static void sums(int64_t n_cols, double eps, uint64_t seed)
     assert_true(r <= (1 + 4 * DBL_EPSILON) / sqrt(eps));
 }
 
-static void sums_of_dx(void **state)
+TEST_WITH(sums_of_dx, NULL, show_everything)
 {
-    (void)state;
     each_shape(sums);
 }
 
@@ -390,9 +390,8 @@ static void shifted(int64_t n_cols, double eps, uint64_t seed)
     }
 }
 
-static void shift_leaves_y(void **state)
+TEST_WITH(shift_leaves_y, NULL, show_everything)
 {
-    (void)state;
     each_shape(shifted);
 }
 
@@ -416,17 +415,9 @@ static void zero(int64_t n_cols, double eps, uint64_t seed)
     }
 }
 
-static void zero_row(void **state)
+TEST_WITH(zero_row, NULL, show_everything)
 {
-    (void)state;
     each_shape(zero);
-}
-
-static int show_everything(void **state)
-{
-    (void)state;
-    ts_cpu_set_mask(~0u);
-    return 0;
 }
 
 int main(void)
@@ -435,16 +426,5 @@ int main(void)
     for (int i = 0; i < ROWS * STRIDE; i++) cotangent[i] = (float)ts_normal(2, i);
     for (int i = 0; i < COLS; i++) gains[i] = shifts[i] = 1;
     for (int i = 0; i < ROWS; i++) rstds[i] = 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(refuses_null, show_everything),
-        cmocka_unit_test_teardown(refuses_shapes, show_everything),
-        cmocka_unit_test_teardown(refuses_values, show_everything),
-        cmocka_unit_test_teardown(refuses_small_workspace, show_everything),
-        cmocka_unit_test_teardown(no_rows, show_everything),
-        cmocka_unit_test_teardown(forward_keeps_two_numbers_a_row, show_everything),
-        cmocka_unit_test_teardown(sums_of_dx, show_everything),
-        cmocka_unit_test_teardown(shift_leaves_y, show_everything),
-        cmocka_unit_test_teardown(zero_row, show_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -17,12 +17,11 @@
 
 /* ---- sha256 ---- */
 
-static void sha256_vectors(void **state)
+TEST(sha256_vectors)
 {
     char   hex[65];
     char  *million = malloc(1000000);
     size_t n = 0;
-    (void)state;
     ts_sha256_hex("", 0, hex);
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     ts_sha256_hex("abc", 3, hex);
@@ -47,7 +46,7 @@ static bool reads(const char *text)
     return d;
 }
 
-static void json_takes_and_refuses(void **state)
+TEST(json_takes_and_refuses)
 {
     static const char *const good[] = { "0",
                                         "-0.5e-3",
@@ -91,14 +90,13 @@ static void json_takes_and_refuses(void **state)
         "[",
         "{\"a\":",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (!reads(good[i])) fail_msg("refused %s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (reads(bad[i])) fail_msg("took %s", bad[i]);
 }
 
-static void json_round_trip(void **state)
+TEST(json_round_trip)
 {
     static const double numbers[] = { 0.1, -1e-320, 1.7976931348623157e308, 1.0 / 3, 0 };
     const char         *text = "<\"\\\x01\t\x7f\xe2\x80\xa8&\xf0\x9f\x98\x80>";
@@ -106,7 +104,6 @@ static void json_round_trip(void **state)
     char                why[64];
     double              x;
     int64_t             i;
-    (void)state;
     ts_jw_open(&w, NULL, '{');
     ts_jw_text(&w, "text", text);
     ts_jw_text(&w, "broken",
@@ -215,12 +212,11 @@ static bool whole(const char *text, size_t n, char *why, ts_records *r)
 
 /* Any byte, to any of four others: found, and in its own line; only the last newline may go
  * unnoticed as a change, and then its line is torn. */
-static void log_detects_every_byte(void **state)
+TEST(log_detects_every_byte)
 {
     char       why[TS_WHY];
     size_t     n, line = 1;
     ts_records r;
-    (void)state;
     small_log();
     char *text = contents(&n);
     assert_true(whole(text, n, why, &r) && r.n == 3 && !r.n_torn);
@@ -246,12 +242,11 @@ static void log_detects_every_byte(void **state)
     unlink(path);
 }
 
-static void log_detects_lines(void **state)
+TEST(log_detects_lines)
 {
     char       why[TS_WHY];
     size_t     n;
     ts_records r;
-    (void)state;
     small_log();
     char        *text = contents(&n);
     char        *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
@@ -282,12 +277,11 @@ static void log_detects_lines(void **state)
 }
 
 /* Cut anywhere: what was whole stays, the torn rest goes, and the log goes on. */
-static void log_continues_torn(void **state)
+TEST(log_continues_torn)
 {
     char       why[TS_WHY];
     size_t     n, after;
     ts_records r;
-    (void)state;
     small_log();
     char *text = contents(&n);
     for (size_t cut = 0; cut < n; cut += 7) {
@@ -312,12 +306,11 @@ static void log_continues_torn(void **state)
     unlink(path);
 }
 
-static void log_refuses(void **state)
+TEST(log_refuses)
 {
     char       why[TS_WHY];
     size_t     n, m;
     ts_records r;
-    (void)state;
     small_log();
     ts_log *l = ts_log_open(path, NULL, why);
     assert_non_null(l);
@@ -341,11 +334,10 @@ static void log_refuses(void **state)
     assert_false(ts_records_read(path, &r, why));
 }
 
-static void log_resumes(void **state)
+TEST(log_resumes)
 {
     char       why[TS_WHY];
     ts_records r;
-    (void)state;
     small_log();
     assert_true(ts_records_read(path, &r, why));
     assert_ptr_equal(ts_records_verdict(&r, "aa", "softmax_topk"), &r.at[1]);
@@ -356,12 +348,11 @@ static void log_resumes(void **state)
 }
 
 /* A writer killed at any moment loses at most the line it was writing. */
-static void log_survives_kill(void **state)
+TEST(log_survives_kill)
 {
     char       why[TS_WHY];
     ts_records r;
     size_t     before = 0;
-    (void)state;
     fresh();
     for (int round = 0; round < 20; round++) {
         const pid_t child = fork();
@@ -382,12 +373,11 @@ static void log_survives_kill(void **state)
     unlink(path);
 }
 
-static void board_refuses(void **state)
+TEST(board_refuses)
 {
     char       why[TS_WHY];
     ts_records r;
     ts_board   b;
-    (void)state;
     small_log();
     ts_log *l = ts_log_open(path, NULL, why);
     put_verdict(l, 7); /* of no entrant */
@@ -407,14 +397,13 @@ static void board_refuses(void **state)
 }
 
 /* A record that some other program wrote with bare markup in it cannot leave its element. */
-static void page_holds_markup(void **state)
+TEST(page_holds_markup)
 {
     static const char raw[] = ",\"machine\":\"</script><script>alert(1)</script><!--\"";
     char              why[TS_WHY], *html = NULL;
     size_t            n = 0, scripts = 0;
     ts_records        r;
     ts_board          b;
-    (void)state;
     fresh();
     ts_log *l = ts_log_open(path, NULL, why);
     ts_jw  *w = ts_log_begin(l, "run");
@@ -435,17 +424,4 @@ static void page_holds_markup(void **state)
     ts_board_free(&b);
     ts_records_free(&r);
     unlink(path);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sha256_vectors),    cmocka_unit_test(json_takes_and_refuses),
-        cmocka_unit_test(json_round_trip),   cmocka_unit_test(log_detects_every_byte),
-        cmocka_unit_test(log_detects_lines), cmocka_unit_test(log_continues_torn),
-        cmocka_unit_test(log_refuses),       cmocka_unit_test(log_resumes),
-        cmocka_unit_test(log_survives_kill), cmocka_unit_test(board_refuses),
-        cmocka_unit_test(page_holds_markup),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

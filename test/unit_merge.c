@@ -177,13 +177,12 @@ static const ts_entrant_row *row(const merged *m, const char *name, const char *
     return NULL;
 }
 
-static void challenges_of_two_machines(void **state)
+TEST(challenges_of_two_machines)
 {
     const run  there = { "1", "other cpu", "quick", 300, 3 };
     ts_records log[] = { log_of(HERE, "kv_cache", "ann", 200, "bob", 400),
                          log_of(there, "softmax", "bob", 210, "ann", 105) };
-    (void)state;
-    merged m = merge(log, 2);
+    merged     m = merge(log, 2);
     assert_int_equal(m.b.n_overall, 2);
     assert_int_equal(m.b.n_rows, 4);
     assert_string_equal(m.b.note, "Challenges were timed on unlike machines (machine cpu and other "
@@ -201,12 +200,11 @@ static void challenges_of_two_machines(void **state)
 }
 
 /* The same challenge: verdicts stay, times do not, and another challenge keeps its own. */
-static void unlike_machines(void **state)
+TEST(unlike_machines)
 {
     static const run others[] = { { "1", "other cpu", "quick", 100, 4 },
                                   { "1", "cpu", "normal", 100, 4 },
                                   { "1", "cpu", "quick", 130, 4 } };
-    (void)state;
     for (int i = 0; i < 3; i++) {
         ts_records log[] = { log_of(HERE, "softmax", "ann", 200, "bob", 400),
                              log_of(others[i], "softmax", "cyd", 100, "dan", 110),
@@ -228,14 +226,13 @@ static void unlike_machines(void **state)
 }
 
 /* Like machines: scores are of one board. Two pairs that never met have no common rating. */
-static void like_machines(void **state)
+TEST(like_machines)
 {
     const run  noisy = { "1", "cpu", "quick", 115, 4 };
     ts_records log[] = { log_of(HERE, "softmax", "ann", 200, "bob", 400),
                          log_of(noisy, "softmax", "cyd", 100, "dan", 110),
                          log_of(HERE, "kv_cache", "ann", 200, "bob", 400) };
-    (void)state;
-    merged m = merge(log, 3);
+    merged     m = merge(log, 3);
     assert_string_equal(m.b.note, "");
     assert_int_equal(count(&m, "score", "softmax"), 4);
     assert_int_equal(count(&m, "rank", "overall"), 0);
@@ -244,11 +241,10 @@ static void like_machines(void **state)
 }
 
 /* A log that was resumed on another machine is treated as two. */
-static void resumed_elsewhere(void **state)
+TEST(resumed_elsewhere)
 {
     run there = HERE;
     there.machine = "other cpu";
-    (void)state;
     begin();
     put_run(HERE);
     entrant(0, "ann", "softmax");
@@ -266,10 +262,9 @@ static void resumed_elsewhere(void **state)
 }
 
 /* The first log with a verdict counts; two entrants of one log are two, whatever their names. */
-static void answers_twice(void **state)
+TEST(answers_twice)
 {
     ts_records log[3];
-    (void)state;
     begin(); /* cut off before bob was judged */
     put_run(HERE);
     entrant(0, "ann", "softmax");
@@ -291,12 +286,11 @@ static void answers_twice(void **state)
     forget(&m);
 }
 
-static void bad_logs(void **state)
+TEST(bad_logs)
 {
     run  newer = HERE;
     char why[TS_WHY];
     newer.version = "2";
-    (void)state;
     ts_records a = log_of(HERE, "softmax", "ann", 200, "bob", 400);
     ts_records b = log_of(newer, "kv_cache", "ann", 200, "bob", 400);
     ts_merge  *m = ts_merge_begin();
@@ -317,17 +311,4 @@ static void bad_logs(void **state)
     assert_non_null(strstr(why, "line 3: verdict of an unknown entrant"));
     ts_merge_free(m);
     ts_records_free(&a);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(challenges_of_two_machines),
-        cmocka_unit_test(unlike_machines),
-        cmocka_unit_test(like_machines),
-        cmocka_unit_test(resumed_elsewhere),
-        cmocka_unit_test(answers_twice),
-        cmocka_unit_test(bad_logs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

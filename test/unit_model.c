@@ -36,9 +36,8 @@ static double distance(const char *name, ts_dtype dtype, const char *key)
 }
 
 /* In float64 what remains is transformers' own: its rotations are float32 whatever the dtype. */
-static void equal_to_transformers(void **state)
+TEST(equal_to_transformers)
 {
-    (void)state;
     for (int i = 0; i < NAMES; i++) {
         const double f32 = distance(names[i], TS_F32, "f32"),
                      f64 = distance(names[i], TS_F64, "f64");
@@ -62,9 +61,8 @@ static double chunked(const ts_decoder *m, const int32_t *token, int64_t n, way 
     return far;
 }
 
-static void chunks_equal_whole(void **state)
+TEST(chunks_equal_whole)
 {
-    (void)state;
     double far = 0;
     for (int i = 0; i < NAMES; i++) {
         ts_decoder *m = load(checkpoint(names[i], ""), TS_F64);
@@ -83,9 +81,8 @@ static void chunks_equal_whole(void **state)
 }
 
 /* A forward that cannot be done leaves the sequence as it was. */
-static void refusal_changes_nothing(void **state)
+TEST(refusal_changes_nothing)
 {
-    (void)state;
     ts_decoder            *m = load(checkpoint("qwen3", "model.safetensors"), TS_F32);
     const ts_decoder_dims *d = ts_decoder_dims_of(m);
     /* Pages for three tokens in the first layer, for none in the second. */
@@ -157,7 +154,7 @@ static char *replaced(const char *text, const char *from, const char *to)
     return out;
 }
 
-static void bad_configs(void **state)
+TEST(bad_configs)
 {
     static const struct {
         const char *from, *to, *word;
@@ -190,7 +187,6 @@ static void bad_configs(void **state)
     ts_decoder *m;
     char       *config = read_bytes(checkpoint("qwen3", "config.json"), &n_config);
     char       *tensors = read_bytes(checkpoint("qwen3", "model.safetensors"), &n);
-    (void)state;
     assert_true(ts_decoder_safetensors(config, n_config, tensors, n, TS_F32, &m, why));
     ts_decoder_free(&m);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -216,7 +212,7 @@ static void spoil(char *bytes, size_t n, const char *from, const char *to)
     fail_msg("no '%s' in the header", from);
 }
 
-static void bad_safetensors(void **state)
+TEST(bad_safetensors)
 {
     static const char *const bad[][3] = {
         { "\"dtype\":\"F32\"", "\"dtype\":\"I32\"", "dtype" },
@@ -233,7 +229,6 @@ static void bad_safetensors(void **state)
     char       *config = read_bytes(checkpoint("qwen3", "config.json"), &n_config);
     char       *tensors = read_bytes(checkpoint("qwen3", "model.safetensors"), &n);
     char       *copy = malloc(n);
-    (void)state;
     assert_non_null(copy);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memcpy(copy, tensors, n);
@@ -256,7 +251,7 @@ static void bad_safetensors(void **state)
 }
 
 /* Two names for the same bytes: a small file that needs much memory. */
-static void shared_bytes(void **state)
+TEST(shared_bytes)
 {
     const char  header[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                            "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
@@ -264,7 +259,6 @@ static void shared_bytes(void **state)
     char        why[TS_MODEL_WHY], file[8 + sizeof header + 8] = { sizeof header - 1 };
     ts_decoder *m;
     char       *config = read_bytes(checkpoint("qwen3", "config.json"), &n_config);
-    (void)state;
     memcpy(file + 8, header, sizeof header - 1);
     assert_false(
         ts_decoder_safetensors(config, n_config, file, 8 + sizeof header - 1 + 8, TS_F32, &m, why));
@@ -273,7 +267,7 @@ static void shared_bytes(void **state)
 }
 
 /* A sound llama2.c file of the smallest kind, and what can be wrong with it. */
-static void bad_llama2c(void **state)
+TEST(bad_llama2c)
 {
     static const int32_t sound[7] = { 4, 6, 1, 2, 1, 5, 3 };
     static const struct {
@@ -290,7 +284,6 @@ static void bad_llama2c(void **state)
     } file;
     char        why[TS_MODEL_WHY];
     ts_decoder *m;
-    (void)state;
     memcpy(file.header, sound, sizeof sound);
     assert_true(ts_decoder_llama2c(&file, sizeof file, TS_F64, &m, why));
     assert_true(ts_decoder_dims_of(m)->tied);
@@ -307,30 +300,14 @@ static void bad_llama2c(void **state)
     }
 }
 
-static void absent_files(void **state)
+TEST(absent_files)
 {
     char        why[TS_MODEL_WHY];
     ts_decoder *m;
-    (void)state;
     assert_false(ts_decoder_load("no/such/file", TS_F32, &m, why));
     one_line(why, "no/such/file: cannot open: No such file or directory");
     assert_false(ts_decoder_load(checkpoint("", ""), TS_F32, &m, why));
     one_line(why, "config.json");
     assert_false(ts_decoder_load("/dev/null", TS_F32, &m, why));
     one_line(why, "/dev/null");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_transformers),
-        cmocka_unit_test(chunks_equal_whole),
-        cmocka_unit_test(refusal_changes_nothing),
-        cmocka_unit_test(bad_configs),
-        cmocka_unit_test(bad_safetensors),
-        cmocka_unit_test(shared_bytes),
-        cmocka_unit_test(bad_llama2c),
-        cmocka_unit_test(absent_files),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

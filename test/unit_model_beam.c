@@ -96,13 +96,12 @@ static double compare(const ts_decoder *m, const ts_engine_options *o, ts_beam_d
     return same_found(&cached, &plain, d);
 }
 
-static void equal_to_stateless(void **state)
+TEST(equal_to_stateless)
 {
     static const int32_t prompts[] = { 1, 2, 3, 9, 8, 7, 6, 5, 4, 3, 50 };
     static const int64_t len[] = { 3, 7, 1 }, pages[] = { 0, 4, 1 }, chunks[] = { 64, 3, 1 };
     double               far = 0, far32 = 0;
     int                  n_run = 0;
-    (void)state;
     for (size_t i = 0; i < 5; i++)
         for (int dtype = on_cuda; dtype < 2; dtype++) {
             ts_decoder *m = load(checkpoint(names[i], ""), dtype ? TS_F32 : TS_F64);
@@ -128,14 +127,13 @@ static void equal_to_stateless(void **state)
 /* What a query sees of codes depends on how a text was cut into calls: a group is coded when it is
  * complete. So beams are compared with beams that share nothing: in a contiguous cache a fork is a
  * copy. In float64 a rounding does not reach the next code. */
-static void codes_are_shared(void **state)
+TEST_IN(cpu, codes_are_shared)
 {
     static const int32_t  prompt[] = { 5, 4, 3, 2, 1 };
     static const int64_t  len[] = { 5 };
     static const ts_dtype stores[] = { TS_U8, TS_U4, TS_BF16 };
     static found          f[2];
-    (void)state;
-    ts_decoder *m = load(checkpoint("llama", ""), TS_F64);
+    ts_decoder           *m = load(checkpoint("llama", ""), TS_F64);
     for (int i = 0; i < 3; i++) {
         const ts_beam_dims d = { 1, 4, 40, 0.7, 11 };
         ts_engine_options  o = {
@@ -158,7 +156,7 @@ static void codes_are_shared(void **state)
 
 /* ---- any strings in any order ---- */
 
-static void any_strings(void **state)
+TEST_IN(cpu, any_strings)
 {
     enum { STRINGS = 6, LONG = 40, CALLS = 60 };
     static int32_t        text[2][STRINGS][LONG];
@@ -166,11 +164,10 @@ static void any_strings(void **state)
     static const int64_t  pages[] = { 0, 8 };
     char                  why[TS_MODEL_WHY] = "";
     double                far[2] = { 0 }; /* by store */
-    (void)state;
-    ts_decoder   *m = load(checkpoint("qwen3", ""), TS_F64);
-    const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
-    float        *got = malloc((size_t)(STRINGS * n_vocab) * sizeof *got);
-    float        *want = malloc((size_t)(STRINGS * n_vocab) * sizeof *want);
+    ts_decoder           *m = load(checkpoint("qwen3", ""), TS_F64);
+    const int64_t         n_vocab = ts_decoder_dims_of(m)->n_vocab;
+    float                *got = malloc((size_t)(STRINGS * n_vocab) * sizeof *got);
+    float                *want = malloc((size_t)(STRINGS * n_vocab) * sizeof *want);
     for (int kind = 0; kind < 4; kind++) {
         const ts_engine_options o = { .n_seq = STRINGS,
                                       .capacity = LONG,
@@ -249,7 +246,7 @@ static void after_failure(const ts_decoder *m, const ts_engine_options *o)
     free(want);
 }
 
-static void too_few_pages(void **state)
+TEST_IN(cpu, too_few_pages)
 {
     static const int32_t    prompt[] = { 1, 2, 3, 4, 5 };
     static const int64_t    len[] = { 5 };
@@ -257,9 +254,8 @@ static void too_few_pages(void **state)
     const ts_engine_options o = {
         .n_seq = 4, .capacity = 60, .page = 4, .n_page = 12, .chunk = 8, .store = TS_F32
     };
-    char      why[TS_MODEL_WHY] = "";
-    ts_beams *b;
-    (void)state;
+    char        why[TS_MODEL_WHY] = "";
+    ts_beams   *b;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     if (!ts_beams_create(m, &o, &b, why)) fail_msg("%s", why);
     const ts_model     model = ts_beams_model(b);
@@ -285,12 +281,11 @@ static void too_few_pages(void **state)
 
 /* ---- a real model ---- */
 
-static void story_beams(void **state)
+TEST(story_beams)
 {
     static const int32_t prompt[] = { 1, 403, 407, 261, 378 }; /* as golden texts begin */
     static const int64_t len[] = { 5 };
     enum { NEW = 60 };
-    (void)state;
     if (!story("stories260K.bin")) {
         print_message("skipped: no stories260K\n");
         skip();
@@ -325,18 +320,7 @@ static void story_beams(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest either[] = {
-        cmocka_unit_test(equal_to_stateless),
-        cmocka_unit_test(story_beams),
-    };
-    const struct CMUnitTest cpu[] = {
-        cmocka_unit_test(codes_are_shared),
-        cmocka_unit_test(any_strings),
-        cmocka_unit_test(too_few_pages),
-    };
     on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (on_cuda && no_cuda()) return 77;
-    int failed = cmocka_run_group_tests(either, NULL, NULL);
-    if (!on_cuda) failed += cmocka_run_group_tests(cpu, NULL, NULL);
-    return failed;
+    return unit_run() + (!on_cuda ? run_group("cpu", NULL, NULL) : 0);
 }

@@ -19,7 +19,7 @@ static int32_t by_engine(const ts_decoder *m, const int32_t *token, int64_t n)
 }
 
 /* Longer, shorter, changed in the middle, the same again. */
-static void draws_as_the_engine(void **state)
+TEST(draws_as_the_engine)
 {
     static const char *const names[] = { "qwen3", "llama", "qwen2", "mistral", "starcoder2" };
     static const int64_t     plan[][3] = { /* tokens, the first changed one, tokens to run */
@@ -28,7 +28,6 @@ static void draws_as_the_engine(void **state)
                                        { 60, 99, 30 }, { 5, 0, 5 },   { 6, 5, 1 }
     };
     char why[TS_MODEL_WHY];
-    (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const ts_engine_options o = { .n_seq = 1, .capacity = 60, .chunk = 7, .store = TS_F64 };
         ts_decoder             *m = load(checkpoint(names[k], ""), TS_F64);
@@ -94,9 +93,8 @@ static void refused(const char *word)
     if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
 }
 
-static void finds_templates(void **state)
+TEST(finds_templates)
 {
-    (void)state;
     assert_non_null(mkdtemp(folder));
     refused("the model has none");
     put("tokenizer_config.json",
@@ -121,14 +119,13 @@ static void finds_templates(void **state)
     rmdir(folder);
 }
 
-static void messages_are_checked(void **state)
+TEST(messages_are_checked)
 {
     static const char source[] = "{{ messages[0].content }}";
     const ts_message  bad = { "user", "a\xff" };
     char              why[TS_MODEL_WHY];
     ts_chat          *c;
     ts_text           out = { 0 };
-    (void)state;
     assert_true(ts_chat_parse(source, sizeof source - 1, &c, why));
     assert_false(ts_chat_render(c, &bad, 1, true, &out, why));
     assert_non_null(strstr(why, "UTF-8"));
@@ -136,14 +133,4 @@ static void messages_are_checked(void **state)
     ts_chat_free(&c);
     assert_false(ts_chat_load(checkpoint("gguf", "llama.gguf"), &c, why));
     assert_non_null(strstr(why, "tokenizer.chat_template: missing"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_as_the_engine),
-        cmocka_unit_test(finds_templates),
-        cmocka_unit_test(messages_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

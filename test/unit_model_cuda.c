@@ -38,12 +38,11 @@ static double distance(const char *name, bool gguf, const way *ways, int n_ways)
     return far;
 }
 
-static void equal_to_cpu(void **state)
+TEST_IN(cuda, equal_to_cpu)
 {
     static const way ways[] = {
         { 0, 0, TS_F32, 0 }, { 1, 0, TS_F32, 0 }, { 7, 4, TS_F32, 0 }, { 0, 1, TS_F32, 0 }
     };
-    (void)state;
     for (int i = 0; i < 2 * NAMES; i++) {
         const bool   gguf = i >= NAMES;
         const double far = distance(names[i % NAMES], gguf, ways, sizeof ways / sizeof *ways);
@@ -54,13 +53,12 @@ static void equal_to_cpu(void **state)
 }
 
 /* More tokens in a call than are sent to the device at a time. */
-static void long_text(void **state)
+TEST_IN(cuda, long_text)
 {
     enum { LONG = 600 };
     static int32_t token[LONG];
     double         far = 0;
-    (void)state;
-    ts_decoder *exact = load(checkpoint("llama", ""), TS_F64),
+    ts_decoder    *exact = load(checkpoint("llama", ""), TS_F64),
                *m = load(checkpoint("llama", ""), TS_F32);
     const ts_decoder_dims *d = ts_decoder_dims_of(m);
     for (int i = 0; i < LONG; i++) token[i] = (int32_t)(i * 7919 % d->n_vocab);
@@ -79,7 +77,7 @@ static void long_text(void **state)
 /* ---- batches ---- */
 
 /* The same seeds give the same tokens as on the CPU, however they are drawn. */
-static void same_draws(void **state)
+TEST_IN(cuda, same_draws)
 {
     static const int32_t    prompt[5] = { 1, 2, 3, 4, 5 };
     const ts_engine_options o = {
@@ -89,9 +87,8 @@ static void same_draws(void **state)
         { 0, 0, 1, 1 }, { 0.8, 50, 0.9, 2 }, { 1, 0, 1, 3 }, { 2, 0, 0.99, 4 }, { 1, 3, 1, 5 }
     };
     enum { HOWS = sizeof how / sizeof *how };
-    ts_request q[HOWS];
-    results    cpu, cuda;
-    (void)state;
+    ts_request  q[HOWS];
+    results     cpu, cuda;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     for (int i = 0; i < HOWS; i++)
         q[i] =
@@ -116,9 +113,8 @@ static void expect_word(const char *why, const char *word)
 }
 
 /* Pages for three tokens in the first layer, for none in the second. */
-static void refusal_changes_nothing(void **state)
+TEST_IN(cuda, refusal_changes_nothing)
 {
-    (void)state;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     to_cuda(m);
     const ts_decoder_dims *d = ts_decoder_dims_of(m);
@@ -167,7 +163,7 @@ static void refusal_changes_nothing(void **state)
 }
 
 /* A cache of 256 GiB: the line says how many bytes, and what fits is served after it. */
-static void too_much_memory(void **state)
+TEST_IN(cuda, too_much_memory)
 {
     static const int32_t    prompt[1] = { 1 };
     const ts_engine_options much = {
@@ -178,8 +174,7 @@ static void too_much_memory(void **state)
     char                    why[TS_MODEL_WHY] = "";
     ts_engine              *e = NULL;
     results                 r;
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder             *m = load(checkpoint("qwen3", ""), TS_F32);
     to_cuda(m);
     assert_false(ts_engine_create(m, &much, &e, why));
     assert_null(e);
@@ -190,10 +185,9 @@ static void too_much_memory(void **state)
     ts_decoder_free(&m);
 }
 
-static void other_precisions(void **state)
+TEST(other_precisions)
 {
-    char why[TS_MODEL_WHY] = "";
-    (void)state;
+    char        why[TS_MODEL_WHY] = "";
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F64);
     assert_false(ts_decoder_to_cuda(m, why));
     expect_word(why, "expected f32");
@@ -202,11 +196,10 @@ static void other_precisions(void **state)
 }
 
 /* The textbook reads weights of the host's. */
-static void textbook_refuses(void **state)
+TEST_IN(cuda, textbook_refuses)
 {
-    int32_t token[2] = { 1 };
-    char    why[TS_MODEL_WHY] = "";
-    (void)state;
+    int32_t     token[2] = { 1 };
+    char        why[TS_MODEL_WHY] = "";
     ts_decoder *m = load(checkpoint("llama", ""), TS_F32);
     to_cuda(m);
     assert_false(ts_textbook(m, token, 1, 2, why));
@@ -215,12 +208,11 @@ static void textbook_refuses(void **state)
 }
 
 /* Where there is no device a decoder stays on the CPU, and there is one line. */
-static void no_device(void **state)
+TEST_IN(without, no_device)
 {
     static const int32_t token[3] = { 1, 2, 3 };
     char                 why[TS_MODEL_WHY] = "";
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder          *m = load(checkpoint("qwen3", ""), TS_F32);
     assert_false(ts_decoder_to_cuda(m, why));
     expect_word(why, "CUDA");
     assert_int_equal(ts_decoder_device(m), TS_CPU);
@@ -230,17 +222,7 @@ static void no_device(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_cpu),     cmocka_unit_test(long_text),
-        cmocka_unit_test(same_draws),       cmocka_unit_test(refusal_changes_nothing),
-        cmocka_unit_test(too_much_memory),  cmocka_unit_test(other_precisions),
-        cmocka_unit_test(textbook_refuses),
-    };
-    const struct CMUnitTest without[] = {
-        cmocka_unit_test(other_precisions),
-        cmocka_unit_test(no_device),
-    };
-    if (!no_cuda()) return cmocka_run_group_tests(tests, NULL, NULL);
-    const int failed = cmocka_run_group_tests(without, NULL, NULL);
-    return failed ? failed : 77;
+    const bool cuda = !no_cuda();
+    const int  failed = unit_run() + run_group(cuda ? "cuda" : "without", NULL, NULL);
+    return failed || cuda ? failed : 77;
 }

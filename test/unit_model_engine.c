@@ -6,15 +6,14 @@
 /* ---- requests ---- */
 
 /* What can never fit ends with a status; the others do not notice. */
-static void too_few_pages(void **state)
+TEST(too_few_pages)
 {
     static const int32_t    prompt[3] = { 1, 2, 3 };
     const ts_engine_options o = {
         .n_seq = 2, .capacity = 60, .page = 4, .n_page = 2 * 3, .chunk = 8, .store = TS_F32
     };
-    ts_request q[3];
-    results    r;
-    (void)state;
+    ts_request  q[3];
+    results     r;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     for (int i = 0; i < 3; i++)
         q[i] = (ts_request) {
@@ -31,14 +30,13 @@ static void too_few_pages(void **state)
     ts_decoder_free(&m);
 }
 
-static void invalid_requests(void **state)
+TEST(invalid_requests)
 {
     const ts_engine_options o = { .n_seq = 1, .capacity = 4, .chunk = 8, .store = TS_F32 };
     const int32_t           fine[5] = { 1 }, wild[1] = { 320 };
     char                    why[TS_MODEL_WHY];
     ts_engine              *e;
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder             *m = load(checkpoint("qwen3", ""), TS_F32);
     assert_true(ts_engine_create(m, &o, &e, why));
     assert_false(ts_engine_add(e, &(ts_request) { .prompt = fine, .n_prompt = 0 }, why));
     assert_false(ts_engine_add(e, &(ts_request) { .prompt = fine, .n_prompt = 5 }, why));
@@ -92,14 +90,13 @@ static void expect_law(const float *logits, ts_sampling how, const double *law, 
 }
 
 /* Tokens in order of likelihood are 0, 7, 14, ... mod VOCAB; the law by hand. */
-static void law_of_sampling(void **state)
+TEST(law_of_sampling)
 {
     static float      logits[VOCAB];
     static double     p[VOCAB], law[VOCAB];
     const ts_sampling how[] = { { 1, 0, 1, 1 },    { 2, 0, 1, 2 },    { 1, 5, 1, 3 },
                                 { 1, 0, 0.5, 4 },  { 3, 90, 0.9, 5 }, { 1, 1, 1, 6 },
                                 { 3, 0, 0.999, 7 } };
-    (void)state;
     for (int r = 0; r < VOCAB; r++) logits[r * 7 % VOCAB] = -0.05f * (float)r;
     for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
         const int most = how[h].top_k ? (int)how[h].top_k : VOCAB;
@@ -113,13 +110,12 @@ static void law_of_sampling(void **state)
     }
 }
 
-static void nonfinite_logits(void **state)
+TEST(nonfinite_logits)
 {
     static float      logits[VOCAB];
     const ts_sampling hot = { 1, 0, 1, 1 };
     ts_sampler       *s;
     int32_t           token;
-    (void)state;
     assert_true(ts_sampler_create(VOCAB, &s));
     assert_int_equal(ts_sampler_draw(s, &greedy, 0, logits, &token), TS_OK);
     assert_int_equal(token, 0);
@@ -132,15 +128,14 @@ static void nonfinite_logits(void **state)
 }
 
 /* A request's draws are its own: alone, in company, and after giving pages back. */
-static void same_draws_in_company(void **state)
+TEST(same_draws_in_company)
 {
     static const int32_t prompt[3] = { 1, 2, 3 };
     static const int64_t n_pages[] = { 100, 16 };
     ts_request           q[3];
     results              alone, together;
     ts_engine_stats      stats;
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder          *m = load(checkpoint("qwen3", ""), TS_F32);
     for (int i = 0; i < 3; i++)
         q[i] = (ts_request) { .prompt = prompt,
                               .n_prompt = 3,
@@ -164,7 +159,7 @@ static void same_draws_in_company(void **state)
 }
 
 /* A request that joins a running batch gets what it would get alone. */
-static void joins_late(void **state)
+TEST(joins_late)
 {
     static const int32_t    prompt[5] = { 4, 3, 2, 1, 9 };
     const ts_engine_options o = {
@@ -174,8 +169,7 @@ static void joins_late(void **state)
     results          alone, r = { 0 };
     char             why[TS_MODEL_WHY];
     ts_engine       *e;
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F32);
     run(m, &o, &q, 1, &alone, NULL);
     assert_true(ts_engine_create(m, &o, &e, why));
     assert_false(ts_engine_step(e, note, &r)); /* no request is running */
@@ -193,13 +187,12 @@ static void joins_late(void **state)
 }
 
 /* A stop token ends its request and is not given out. */
-static void stops(void **state)
+TEST(stops)
 {
     static const int32_t    prompt[3] = { 1, 2, 3 };
     const ts_engine_options o = { .n_seq = 1, .capacity = 30, .chunk = 8, .store = TS_F32 };
-    ts_request q = { .prompt = prompt, .n_prompt = 3, .n_new = 20, .sampling = { 1, 0, 1, 5 } };
-    results    all, some;
-    (void)state;
+    ts_request  q = { .prompt = prompt, .n_prompt = 3, .n_new = 20, .sampling = { 1, 0, 1, 5 } };
+    results     all, some;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     run(m, &o, &q, 1, &all, NULL);
     assert_int_equal(all.n[0], 20);
@@ -263,10 +256,9 @@ static void expect_sharing(const ts_decoder *m, ts_dtype store, int64_t n_page, 
     ts_engine_free(&e);
 }
 
-static void shares_pages(void **state)
+TEST(shares_pages)
 {
     static const char *const names[] = { "qwen3", "mistral" }; /* mistral has a window */
-    (void)state;
     for (int i = 0; i < 2; i++) {
         ts_decoder *m = load(checkpoint(names[i], ""), TS_F64);
         expect_sharing(m, TS_F64, 500, 0, 8);
@@ -300,22 +292,21 @@ static void probe(void *user, const ts_event *e)
 }
 
 /* Those of the logits, at any temperature and in any batch. */
-static void log_probabilities(void **state)
+TEST(log_probabilities)
 {
     const ts_engine_options o = { .n_seq = 2, .capacity = 30, .chunk = 4, .store = TS_F64 };
     int32_t                 text[19] = { 1, 2, 3 };
     probed                  p = { 0 };
     char                    why[TS_MODEL_WHY];
     ts_engine              *e;
-    (void)state;
-    ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F64);
-    const ts_request q = { .prompt = text,
-                           .n_prompt = 3,
-                           .n_new = 16,
-                           .sampling = { 1.7, 0, 0.9, 5 },
-                           .logprobs = true,
-                           .n_likely = 5,
-                           .tag = &p };
+    ts_decoder             *m = load(checkpoint("qwen3", ""), TS_F64);
+    const ts_request        q = { .prompt = text,
+                                  .n_prompt = 3,
+                                  .n_new = 16,
+                                  .sampling = { 1.7, 0, 0.9, 5 },
+                                  .logprobs = true,
+                                  .n_likely = 5,
+                                  .tag = &p };
     assert_true(ts_engine_create(m, &o, &e, why));
     assert_true(ts_engine_add(e, &q, why));
     while (ts_engine_step(e, probe, &p)) continue;
@@ -342,20 +333,4 @@ static void log_probabilities(void **state)
     }
     free(logits);
     ts_decoder_free(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(too_few_pages),
-        cmocka_unit_test(invalid_requests),
-        cmocka_unit_test(law_of_sampling),
-        cmocka_unit_test(nonfinite_logits),
-        cmocka_unit_test(same_draws_in_company),
-        cmocka_unit_test(joins_late),
-        cmocka_unit_test(stops),
-        cmocka_unit_test(shares_pages),
-        cmocka_unit_test(log_probabilities),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

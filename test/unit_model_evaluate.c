@@ -20,13 +20,12 @@ static ts_evaluation evaluate(const ts_decoder *m, const int32_t *token, int64_t
 }
 
 /* The loss of transformers, in disjoint and in overlapping windows. */
-static void equal_to_transformers(void **state)
+TEST(equal_to_transformers)
 {
     json_t       *golden = read_json(checkpoint("", "perplexity.json"));
     const json_t *run;
     double        logprob[MOST], far[2] = { 0 };
     size_t        i;
-    (void)state;
     for (int k = 0; k < NAMES; k++)
         for (int wide = 0; wide < 2; wide++) {
             ts_decoder   *m = load(checkpoint(names[k], ""), wide ? TS_F64 : TS_F32);
@@ -62,10 +61,9 @@ static double logprob_of(const double *row, int64_t n, int32_t token)
 
 /* Rows of logits that transformers wrote down. A last token is added, so that the last row counts.
  */
-static void equal_to_golden_logits(void **state)
+TEST(equal_to_golden_logits)
 {
     double far = 0, logprob[MOST];
-    (void)state;
     for (int k = 0; k < NAMES; k++) {
         ts_decoder   *m = load(checkpoint(names[k], ""), TS_F32);
         json_t       *golden = read_json(checkpoint(names[k], "golden.json"));
@@ -95,7 +93,7 @@ static void equal_to_golden_logits(void **state)
 }
 
 /* Each token, whatever windows and chunks there are. */
-static void windows_are_as_stated(void **state)
+TEST(windows_are_as_stated)
 {
     static const int64_t ways[][4] = { /* tokens, context, stride, chunk */
                                        { 100, 60, 60, 16 }, { 100, 60, 59, 60 }, { 61, 60, 60, 9 },
@@ -106,7 +104,6 @@ static void windows_are_as_stated(void **state)
     const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
     int32_t       token[128];
     double        logprob[MOST], far = 0;
-    (void)state;
     for (int i = 0; i < 128; i++) token[i] = (int32_t)((11 * i * i + 5 * i + 2) % n_vocab);
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         const int64_t       n = ways[w][0], context = ways[w][1], stride = ways[w][2];
@@ -136,7 +133,7 @@ static void windows_are_as_stated(void **state)
     ts_decoder_free(&m);
 }
 
-static void invalid_calls(void **state)
+TEST(invalid_calls)
 {
     const ts_engine_options o = { .n_seq = 1, .capacity = 8, .chunk = 4, .store = TS_F32 };
     ts_engine_options       bad = o;
@@ -145,7 +142,6 @@ static void invalid_calls(void **state)
     double                  logprob[3];
     ts_evaluation           e;
     ts_decoder             *m = load(checkpoint("qwen3", ""), TS_F32);
-    (void)state;
     assert_true(ts_evaluate(m, &o, token, 3, 8, logprob, &e, why));
     assert_false(ts_evaluate(m, &o, token, 1, 8, logprob, &e, why));
     assert_false(ts_evaluate(m, &o, token, 3, 0, logprob, &e, why));
@@ -154,15 +150,4 @@ static void invalid_calls(void **state)
     bad.capacity = 65; /* the model was made for 64 */
     assert_false(ts_evaluate(m, &bad, token, 3, 8, logprob, &e, why));
     ts_decoder_free(&m);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_transformers),
-        cmocka_unit_test(equal_to_golden_logits),
-        cmocka_unit_test(windows_are_as_stated),
-        cmocka_unit_test(invalid_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,9 +57,8 @@ static void expect_room(const ts_decoder *packed, const ts_decoder *dense, int64
     }
 }
 
-static void packed_is_dequantised(void **state)
+TEST(packed_is_dequantised)
 {
-    (void)state;
     static const struct {
         int64_t width, n_ffn;
     } sizes[] = { { 128, 384 }, { 96, 200 }, { 264, 130 } };
@@ -105,9 +104,8 @@ static void packed_is_dequantised(void **state)
 /* ---- on a device ---- */
 
 /* Few rows at a time and many: other kernels. */
-static void packed_on_cuda(void **state)
+TEST_IN(cuda, packed_on_cuda)
 {
-    (void)state;
     static const int64_t sizes[][2] = { { 128, 384 }, { 96, 200 }, { 264, 130 } };
     static const way ways[] = { { 1, 0, TS_F32, 0 }, { 7, 4, TS_F32, 0 }, { 90, 16, TS_F32, 0 } };
     int32_t          token[90];
@@ -183,9 +181,8 @@ static void expect_with(const packed_file *f, char *at, char value, const char *
     *at = was;
 }
 
-static void malformed(void **state)
+TEST(malformed)
 {
-    (void)state;
     char folder[] = "/tmp/unit-packed-XXXXXX", *data;
     export_net(folder, 128, 384);
     packed_file f;
@@ -217,12 +214,6 @@ static void malformed(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(packed_is_dequantised),
-        cmocka_unit_test(malformed),
-    };
-    const struct CMUnitTest cuda[] = { cmocka_unit_test(packed_on_cuda) };
-    if (argc > 1 && !strcmp(argv[1], "cuda"))
-        return no_cuda() ? 77 : cmocka_run_group_tests(cuda, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "cuda")) return no_cuda() ? 77 : run_group("cuda", NULL, NULL);
+    return unit_run();
 }

@@ -62,12 +62,11 @@ static void expect_golden(const batch *b, const results *r)
     }
 }
 
-static void golden_tokens(void **state)
+TEST(golden_tokens)
 {
     static const int64_t chunks[] = { 1, 7, 64 }, page_sizes[] = { 0, 1, 16 };
     results              r;
     int                  n_run = 0;
-    (void)state;
     for (int others = 0; others <= 3; others += 3)
         for (int c = 0; c < 3; c++)
             for (int p = 0; p < 3; p++) {
@@ -87,10 +86,9 @@ static void golden_tokens(void **state)
     print_message("%d ways to run: 2 x 200 golden tokens each\n", n_run);
 }
 
-static void golden_logits(void **state)
+TEST(golden_logits)
 {
     double far = 0;
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         int64_t  n;
         int32_t *token = integers(json_object_get(story_case(i), "greedy_tokens"), &n);
@@ -112,15 +110,14 @@ static void golden_logits(void **state)
     assert_true(far <= 1e-4);
 }
 
-static void chunks_equal_whole(void **state)
+TEST_IN(cpu, chunks_equal_whole)
 {
     static const int64_t chunks[] = { 1, 7, 64 };
     double               far = 0;
-    (void)state;
-    ts_decoder *m = load(story("stories260K.bin"), TS_F64);
-    int64_t     n;
-    int32_t    *token = integers(json_object_get(story_case(0), "greedy_tokens"), &n);
-    double     *whole = logits_of(m, token, n, (way) { .chunk = n, .store = TS_F64 });
+    ts_decoder          *m = load(story("stories260K.bin"), TS_F64);
+    int64_t              n;
+    int32_t             *token = integers(json_object_get(story_case(0), "greedy_tokens"), &n);
+    double              *whole = logits_of(m, token, n, (way) { .chunk = n, .store = TS_F64 });
     for (int c = 0; c < 3; c++) {
         double *parts = logits_of(m, token, n, (way) { chunks[c], 16, TS_F64, 0 });
         for (int64_t i = 0; i < n * 512; i++) far = farther(far, parts[i], whole[i]);
@@ -133,10 +130,9 @@ static void chunks_equal_whole(void **state)
     ts_decoder_free(&m);
 }
 
-static void textbook_tokens(void **state)
+TEST_IN(cpu, textbook_tokens)
 {
-    char why[TS_MODEL_WHY] = "";
-    (void)state;
+    char  why[TS_MODEL_WHY] = "";
     batch b = golden_batch(0);
     for (int i = 0; i < 2; i++) {
         int32_t token[MOST_TOKENS];
@@ -150,11 +146,10 @@ static void textbook_tokens(void **state)
 /* ---- pages that run out ---- */
 
 /* Five sequences of up to 200 tokens over five layers, and pages for a little more than one. */
-static void tight_pages(void **state)
+TEST(tight_pages)
 {
-    results         r;
-    ts_engine_stats stats;
-    (void)state;
+    results                 r;
+    ts_engine_stats         stats;
     batch                   b = golden_batch(3);
     const ts_engine_options o = {
         .n_seq = 5, .capacity = 200, .page = 16, .n_page = 5 * 16, .chunk = 16, .store = TS_F32
@@ -184,7 +179,7 @@ static double divergence(const double *p, const double *q, int64_t n, bool *chan
     return kl;
 }
 
-static void quantised(void **state)
+TEST(quantised)
 {
     static const struct {
         const char *name;
@@ -198,7 +193,6 @@ static void quantised(void **state)
                   { "int8, keys by channel", TS_U8, TS_KEY_CHANNEL, 0.05 },
                   { "int4, keys by token", TS_U4, TS_KEY_TOKEN, 5 },
                   { "int4, keys by channel", TS_U4, TS_KEY_CHANNEL, 5 } };
-    (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         double  worst = 0;
         int64_t n_changed = 0, n_row = 0;
@@ -226,16 +220,6 @@ static void quantised(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest either[] = {
-        cmocka_unit_test(golden_tokens),
-        cmocka_unit_test(golden_logits),
-        cmocka_unit_test(tight_pages),
-        cmocka_unit_test(quantised),
-    };
-    const struct CMUnitTest cpu[] = {
-        cmocka_unit_test(chunks_equal_whole),
-        cmocka_unit_test(textbook_tokens),
-    };
     const bool on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (!story("stories260K.bin") || !story("stories260K.golden.json")) {
         print_message("skipped: stories260K is neither in ../shared/models nor in "
@@ -246,8 +230,7 @@ int main(int argc, char **argv)
     story_model = load(story("stories260K.bin"), TS_F32);
     golden = read_json(story("stories260K.golden.json"));
     if (on_cuda) to_cuda(story_model);
-    int failed = cmocka_run_group_tests(either, NULL, NULL);
-    if (!on_cuda) failed += cmocka_run_group_tests(cpu, NULL, NULL);
+    const int failed = unit_run() + (on_cuda ? 0 : run_group("cpu", NULL, NULL));
     ts_decoder_free(&story_model);
     json_decref(golden);
     return failed;

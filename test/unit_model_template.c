@@ -56,13 +56,12 @@ static bool check(const json_t *all, const json_t *c, time_t now)
     return ok;
 }
 
-static void equal_to_jinja(void **state)
+TEST(equal_to_jinja)
 {
     char          path[4096];
     const json_t *c;
     size_t        i;
     int           bad = 0, n_fails = 0;
-    (void)state;
     snprintf(path, sizeof path, "%s/test/template/golden.json", TS_TEST_SOURCE);
     json_t       *all = read_json(cases_file ? cases_file : path);
     const json_t *cases = json_object_get(all, "cases");
@@ -81,7 +80,7 @@ static void equal_to_jinja(void **state)
 
 /* ---- what is rejected, with a line that names it ---- */
 
-static void refuses_by_name(void **state)
+TEST(refuses_by_name)
 {
     static const struct {
         const char *template, *word;
@@ -102,7 +101,6 @@ static void refuses_by_name(void **state)
     char    why[TS_MODEL_WHY];
     json_t *none = json_object();
     ts_text out;
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(render(bad[i].template, strlen(bad[i].template), none, 0, &out, why));
         if (!strstr(why, bad[i].word)) fail_msg("got '%s' for %s", why, bad[i].template);
@@ -113,7 +111,7 @@ static void refuses_by_name(void **state)
 }
 
 /* A hostile template ends, with a line. */
-static void is_bounded(void **state)
+TEST(is_bounded)
 {
     static const char *const bad[] = {
         "{% for i in range(9999999) %}{% endfor %}",
@@ -130,7 +128,6 @@ static void is_bounded(void **state)
     char    why[TS_MODEL_WHY], deep[8192];
     json_t *none = json_object();
     ts_text out;
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (render(bad[i], strlen(bad[i]), none, 0, &out, why)) fail_msg("ran: %s", bad[i]);
         free(out.p);
@@ -147,14 +144,13 @@ static void is_bounded(void **state)
 }
 
 /* Every prefix of a template, and every one with a byte changed, is parsed or refused. */
-static void cut_and_changed(void **state)
+TEST(cut_and_changed)
 {
     char         path[4096], why[TS_MODEL_WHY];
     size_t       n;
     ts_text      out;
     ts_template *t;
     json_t      *variables = json_pack("{s[{ssss}]}", "messages", "role", "user", "content", "x");
-    (void)state;
     snprintf(path, sizeof path, "%s/test/template/thinking.jinja", TS_TEST_SOURCE);
     char *text = read_bytes(path, &n);
     for (size_t i = 0; i < n; i++) {
@@ -171,13 +167,7 @@ static void cut_and_changed(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_jinja),
-        cmocka_unit_test(refuses_by_name),
-        cmocka_unit_test(is_bounded),
-        cmocka_unit_test(cut_and_changed),
-    };
     setenv("TZ", "UTC", 1);
     cases_file = argc > 1 ? argv[1] : NULL;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run();
 }

@@ -20,7 +20,7 @@ static void feed(ts_text *t, const char *text, size_t n, const char *const *stop
     }
 }
 
-static void ends_before_a_stop(void **state)
+TEST(ends_before_a_stop)
 {
     static const struct {
         const char *text, *stop[2], *want;
@@ -33,7 +33,6 @@ static void ends_before_a_stop(void **state)
         { "abc", { "c", "bc" }, "a" },
         { "ab\n\nUser: x", { "\n\nUser:", "\n\n\n" }, "ab" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t n = 1; n < 14; n++) {
             ts_text t = { 0 };
@@ -45,11 +44,10 @@ static void ends_before_a_stop(void **state)
         }
 }
 
-static void holds_back_what_may_stop(void **state)
+TEST(holds_back_what_may_stop)
 {
     static const char *const stop[] = { "<end>" };
     ts_text                  t = { 0 };
-    (void)state;
     assert_true(ts_text_add(&t, "a <e", 4, stop, 1));
     assert_int_equal(t.n_sure, 2);
     assert_true(ts_text_add(&t, "nd", 2, stop, 1));
@@ -108,9 +106,8 @@ static watch run_three(const ts_decoder *m, int64_t end_after, bool dismiss)
     return w;
 }
 
-static void tells_why_it_ended(void **state)
+TEST(tells_why_it_ended)
 {
-    (void)state;
     ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
     watch       w = run_three(m, -1, false);
     assert_int_equal(w.finish[0], TS_FINISH_LENGTH);
@@ -149,7 +146,7 @@ static bool configured(const char *json, ts_generation *g, char why[TS_MODEL_WHY
     return ok;
 }
 
-static void reads_generation_config(void **state)
+TEST(reads_generation_config)
 {
     static const struct {
         const char *json, *word;
@@ -166,7 +163,6 @@ static void reads_generation_config(void **state)
     };
     ts_generation g;
     char          why[TS_MODEL_WHY];
-    (void)state;
     assert_true(configured(NULL, &g, why));
     assert_false(g.found);
     assert_true(configured("{\"do_sample\": true, \"temperature\": 0.6, \"top_p\": 0.9,"
@@ -187,15 +183,4 @@ static void reads_generation_config(void **state)
     }
     assert_true(ts_generation_load(checkpoint("gguf", "llama.gguf"), 320, &g, why));
     assert_false(g.found);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_before_a_stop),
-        cmocka_unit_test(holds_back_what_may_stop),
-        cmocka_unit_test(tells_why_it_ended),
-        cmocka_unit_test(reads_generation_config),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

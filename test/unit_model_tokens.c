@@ -38,13 +38,12 @@ static int32_t *round_trip(const ts_tokenizer *t, const char *text, int64_t firs
     return token;
 }
 
-static void equal_to_tokenizers(void **state)
+TEST(equal_to_tokenizers)
 {
     static const struct {
         const char *name;
         int64_t     first;
     } files[] = { { "qwen3", 0 }, { "llama", 1 }, { "starcoder2", 0 } };
-    (void)state;
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         ts_tokenizer *t = open_tokenizer(checkpoint(files[f].name, "tokenizer.json"));
         json_t       *golden = read_json(checkpoint(files[f].name, "tokens.json")), *o;
@@ -68,12 +67,11 @@ static void equal_to_tokenizers(void **state)
 
 /* What a text is normalised to, spaces that SentencePiece's vocabularies write as U+2581, and white
  * space that special tokens take away. */
-static void steps_of_tokenizers(void **state)
+TEST(steps_of_tokenizers)
 {
     static const char *const names[] = { "prepend", "first", "always", "never", "nfc" };
     char                     file[64], why[TS_MODEL_WHY];
     size_t                   i, n_other = 0;
-    (void)state;
     for (size_t f = 0; f < sizeof names / sizeof *names; f++) {
         snprintf(file, sizeof file, "%s.json", names[f]);
         ts_tokenizer *t = open_tokenizer(checkpoint("tokenizer", file));
@@ -105,9 +103,8 @@ static void steps_of_tokenizers(void **state)
     assert_int_equal(n_other, 0);
 }
 
-static void story_tokens(void **state)
+TEST(story_tokens)
 {
-    (void)state;
     if (!story("tok512.bin")) skip();
     ts_tokenizer *t = open_tokenizer(story("tok512.bin"));
     json_t       *golden = read_json(story("stories260K.golden.json")), *c;
@@ -131,10 +128,9 @@ static void story_tokens(void **state)
 }
 
 /* A word of a million letters: hours, if joining were quadratic. */
-static void long_word(void **state)
+TEST(long_word)
 {
     enum { N = 1000000 };
-    (void)state;
     ts_tokenizer *t = open_tokenizer(checkpoint("qwen3", "tokenizer.json"));
     char         *text = malloc(N + 1);
     int64_t       n;
@@ -149,15 +145,14 @@ static void long_word(void **state)
 
 /* ---- what is malformed ---- */
 
-static void not_utf8(void **state)
+TEST(not_utf8)
 {
     static const char *const bad[] = { "ab\xff",           "\xc0\x80",  "\xed\xa0\x80",
                                        "\xf4\x90\x80\x80", "a\xe2\x82", "\x80" };
     char                     why[TS_MODEL_WHY];
     int32_t                 *token;
     int64_t                  n;
-    (void)state;
-    ts_tokenizer *t = open_tokenizer(checkpoint("qwen3", "tokenizer.json"));
+    ts_tokenizer            *t = open_tokenizer(checkpoint("qwen3", "tokenizer.json"));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(ts_tokenizer_encode(t, bad[i], strlen(bad[i]), &token, &n, why));
         assert_non_null(strstr(why, "UTF-8"));
@@ -165,7 +160,7 @@ static void not_utf8(void **state)
     ts_tokenizer_free(&t);
 }
 
-static void bad_json(void **state)
+TEST(bad_json)
 {
     static const char *const bad[][3] = {
         { "\"BPE\"", "\"WordPiece\"", "BPE" },
@@ -194,7 +189,6 @@ static void bad_json(void **state)
     char          why[TS_MODEL_WHY];
     ts_tokenizer *t;
     char         *text = read_bytes(checkpoint("qwen3", "tokenizer.json"), &n);
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *at = strstr(text, bad[i][0]), *copy = malloc(n + 100);
         assert_true(at && copy);
@@ -208,13 +202,12 @@ static void bad_json(void **state)
     free(text);
 }
 
-static void bad_vocabulary(void **state)
+TEST(bad_vocabulary)
 {
     char          why[TS_MODEL_WHY], bytes[64] = { 1 };
     const float   nan = NAN;
     const int32_t negative = -1, huge = 1 << 30;
     ts_tokenizer *t;
-    (void)state;
     /* four empty pieces: sound, if of little use */
     assert_true(ts_tokenizer_parse(bytes, 4 + 4 * 8, &t, why));
     ts_tokenizer_free(&t);
@@ -231,7 +224,7 @@ static void bad_vocabulary(void **state)
 }
 
 /* Of equal pairs the leftmost joins first. */
-static void ties_go_left(void **state)
+TEST(ties_go_left)
 {
     static const char *const pieces[] = { "<unk>", "<s>", "</s>", " ", "a", "aa" };
     const int32_t            want[4] = { 1, 3, 5, 4 };
@@ -239,7 +232,6 @@ static void ties_go_left(void **state)
     size_t                   at = 4;
     ts_tokenizer            *t;
     int64_t                  n;
-    (void)state;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         const int32_t len = (int32_t)strlen(pieces[i]);
         memcpy(bytes + at + 4, &len, 4);
@@ -252,19 +244,4 @@ static void ties_go_left(void **state)
     assert_memory_equal(got, want, sizeof want);
     free(got);
     ts_tokenizer_free(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_tokenizers),
-        cmocka_unit_test(steps_of_tokenizers),
-        cmocka_unit_test(story_tokens),
-        cmocka_unit_test(long_word),
-        cmocka_unit_test(not_utf8),
-        cmocka_unit_test(bad_json),
-        cmocka_unit_test(bad_vocabulary),
-        cmocka_unit_test(ties_go_left),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,11 +154,10 @@ static ts_speculator_stats speculate(const ts_decoder *m, const ts_engine_option
 static const int32_t some[] = { 3, 1, 2, 3, 1 };
 
 /* Five architectures, layouts, trees that are right, wrong and in between. */
-static void same_text(void **state)
+TEST(same_text)
 {
     static const int64_t pages[] = { 0, 1, 4 };
     int64_t              n_pass = 0, n_accepted = 0;
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         ts_decoder *m = load_there(names[i]);
         int32_t     text[CONTEXT];
@@ -190,9 +189,8 @@ static void same_text(void **state)
 }
 
 /* Drawn: what comes does not depend on what was guessed. */
-static void same_draws(void **state)
+TEST(same_draws)
 {
-    (void)state;
     ts_decoder             *m = load_there("qwen3");
     const ts_engine_options o = {
         .capacity = CONTEXT, .page = 4, .n_page = 40, .chunk = 8, .store = ts_decoder_dtype(m)
@@ -223,7 +221,7 @@ static void same_draws(void **state)
 
 /* ---- drafts ---- */
 
-static void lookup_finds(void **state)
+TEST_IN(cpu, lookup_finds)
 {
     /* The last three tokens, 1 2 3, stood before 4 5 and before 6 7; the last two also before 8. */
     static const int32_t text[] = { 1, 2, 3, 4, 5, 1, 2, 3, 6, 7, 9, 2, 3, 8, 1, 2, 3 };
@@ -231,7 +229,6 @@ static void lookup_finds(void **state)
     ts_draft             d = { 0, 8, token, parent };
     ts_lookup            l = { 3 };
     const ts_drafter     by = ts_lookup_drafter(&l);
-    (void)state;
     assert_int_equal(by.draft(by.self, text, 17, 2, &d), TS_OK);
     static const int32_t tokens[] = { 6, 7, 4, 5, 8, 1 }, parents[] = { -1, 0, -1, 2, -1, 4 };
     assert_int_equal(d.n_node, 6);
@@ -255,7 +252,7 @@ static void lookup_finds(void **state)
 }
 
 /* The width best strings of each depth, found by trying all. */
-static void small_model_drafts(void **state)
+TEST_IN(cpu, small_model_drafts)
 {
     enum { WIDTH = 3, DEEP = 3 };
     const ts_engine_options o = {
@@ -266,7 +263,6 @@ static void small_model_drafts(void **state)
     ts_stateless *plain = NULL;
     int32_t       token[WIDTH * DEEP], parent[WIDTH * DEEP], string[CONTEXT];
     ts_draft      d = { 0, WIDTH * DEEP, token, parent };
-    (void)state;
     ts_decoder   *m = load(checkpoint("llama", ""), TS_F64);
     const int64_t n_vocab = ts_decoder_dims_of(m)->n_vocab;
     float        *logits = malloc((size_t)n_vocab * sizeof *logits);
@@ -329,7 +325,7 @@ static ts_status wild(void *self, const int32_t *text, int64_t n, int64_t n_deep
     return d->token[0] == -7 ? TS_E_DEVICE : TS_OK;
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
     const ts_engine_options o = {
         .capacity = 20, .page = 4, .n_page = 8, .chunk = 8, .store = TS_F32
@@ -338,8 +334,7 @@ static void refusals(void **state)
     ts_speculator *s;
     ts_speculation did;
     int32_t        token = 320, text[20];
-    (void)state;
-    ts_decoder *m = load(checkpoint("qwen3", ""), TS_F32);
+    ts_decoder    *m = load(checkpoint("qwen3", ""), TS_F32);
     if (on_cuda) to_cuda(m);
     const ts_drafter d = { &token, wild };
     make_text(m, some, 5, 15, text);
@@ -373,9 +368,8 @@ static void refusals(void **state)
 }
 
 /* Invalid trees, and rows that do not exist. */
-static void refused_passes(void **state)
+TEST_IN(cpu, refused_passes)
 {
-    (void)state;
     ts_decoder      *m = load(checkpoint("qwen3", ""), TS_F32);
     const ts_kv_dims kv = { .n_layer = 2,
                             .n_seq_max = 1,
@@ -469,10 +463,9 @@ static ts_decoder *cut_layers(int32_t n_keep)
     return m;
 }
 
-static void story_text(void **state)
+TEST(story_text)
 {
     enum { WIDTH = 2, DEEP = 4 };
-    (void)state;
     if (!story("stories260K.bin") || !story("stories260K.golden.json")) {
         print_message("skipped: no stories260K\n");
         skip();
@@ -523,20 +516,7 @@ static void story_text(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest either[] = {
-        cmocka_unit_test(same_text),
-        cmocka_unit_test(same_draws),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(story_text),
-    };
-    const struct CMUnitTest cpu[] = {
-        cmocka_unit_test(lookup_finds),
-        cmocka_unit_test(small_model_drafts),
-        cmocka_unit_test(refused_passes),
-    };
     on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (on_cuda && no_cuda()) return 77;
-    int failed = cmocka_run_group_tests(either, NULL, NULL);
-    if (!on_cuda) failed += cmocka_run_group_tests(cpu, NULL, NULL);
-    return failed;
+    return unit_run() + (!on_cuda ? run_group("cpu", NULL, NULL) : 0);
 }

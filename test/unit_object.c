@@ -33,12 +33,11 @@ static void must_say(const char *part)
     for (const char *p = why; *p; p++) assert_in_range(*p, ' ', '~');
 }
 
-static void accepts_what_is_valid(void **state)
+TEST_WITH(accepts_what_is_valid, make, NULL)
 {
     char     why[256] = "";
     ts_elf   f;
     uint64_t address = 0;
-    (void)state;
     if (!passes(why)) fail_msg("%s", why);
     assert_null(ts_elf_read(&f, object, sizeof object));
     assert_true(ts_elf_function(&f, "ts_softmax_topk", &address));
@@ -59,20 +58,18 @@ static size_t relocation(int i)
 }
 
 /* The loader has no symbol 0, and refused what the audit had accepted. */
-static void refuses_relocations_against_no_symbol(void **state)
+TEST_WITH(refuses_relocations_against_no_symbol, make, NULL)
 {
     const uint64_t info = ELF64_R_INFO(0, TS_ELF_GLOB_DAT);
-    (void)state;
     memcpy(object + relocation(1) + offsetof(Elf64_Rela, r_info), &info, sizeof info);
     must_say("a relocation against an undefined symbol");
 }
 
 /* One page cannot have the rights of two segments. */
-static void refuses_segments_that_share_a_page(void **state)
+TEST_WITH(refuses_segments_that_share_a_page, make, NULL)
 {
     Elf64_Ehdr h;
     Elf64_Phdr p;
-    (void)state;
     memcpy(&h, object, sizeof h);
     const size_t data = h.e_phoff + sizeof p, constants = data + sizeof p;
     memcpy(&p, object + data, sizeof p);
@@ -84,10 +81,9 @@ static void refuses_segments_that_share_a_page(void **state)
 }
 
 /* The cage writes this text where the judge reads a line. */
-static void says_names_in_plain_text(void **state)
+TEST_WITH(says_names_in_plain_text, make, NULL)
 {
     ts_elf f;
-    (void)state;
     assert_null(ts_elf_read(&f, object, sizeof object));
     memcpy(object + f.strtab + 1,
            "\n\x1b\xff"
@@ -97,23 +93,10 @@ static void says_names_in_plain_text(void **state)
 }
 
 /* A name that the table's end cuts off is none. */
-static void refuses_names_without_end(void **state)
+TEST_WITH(refuses_names_without_end, make, NULL)
 {
     ts_elf f;
-    (void)state;
     assert_null(ts_elf_read(&f, object, sizeof object));
     object[f.strtab + f.n_strings - 1] = 'x';
     must_say("symbol 3 cannot be read");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(accepts_what_is_valid, make),
-        cmocka_unit_test_setup(refuses_relocations_against_no_symbol, make),
-        cmocka_unit_test_setup(refuses_segments_that_share_a_page, make),
-        cmocka_unit_test_setup(says_names_in_plain_text, make),
-        cmocka_unit_test_setup(refuses_names_without_end, make),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,9 +103,8 @@ static void same_live(box *b)
     free(k);
 }
 
-static void cache_bytes(void **state)
+TEST(cache_bytes)
 {
-    (void)state;
     int n_caches = 0;
     for (int i = 0; i < N_SHAPES; i++)
         for (int s = 0; s < N_STORES; s++)
@@ -134,9 +133,8 @@ static void cache_bytes(void **state)
 }
 
 /* Two kinds of layers are two caches. */
-static void model_cache(void **state)
+TEST(model_cache)
 {
-    (void)state;
     const ts_plan_model m = { .id = "small",
                               .n_layer = 5,
                               .width = 32,
@@ -260,9 +258,8 @@ static void within(int64_t got, int64_t want, double share)
         fail_msg("got %lld, expected %lld", (long long)got, (long long)want);
 }
 
-static void published(void **state)
+TEST(published)
 {
-    (void)state;
     char   why[TS_PLAN_WHY];
     size_t n_models = 0;
     for (const ts_plan_model *m = ts_plan_models; m->id; m++) {
@@ -287,9 +284,8 @@ static void published(void **state)
 }
 
 /* Checkpoints that are not bf16, as published: bytes of their tensors. */
-static void shipped(void **state)
+TEST(shipped)
 {
-    (void)state;
     const ts_plan_model *m = model("gpt-oss-20b");
     assert_int_equal(ts_plan_weight_bytes(m, 1, m->shipped), 13761264768);
     m = model("gpt-oss-120b");
@@ -309,9 +305,8 @@ static void shipped(void **state)
 }
 
 /* Seven rows of 300 inputs: three groups of 128, ten of 32, a row of three blocks. */
-static void narrow_rows(void **state)
+TEST(narrow_rows)
 {
-    (void)state;
     const ts_plan_part p = { "x", 7, 300, 2, TS_USE_ALL, true, true };
     const ts_plan_part wide = { "x", 7, 300, 2, TS_USE_ALL, false, true };
     const ts_plan_part attention = { "x", 7, 300, 2, TS_USE_ALL, true, false };
@@ -334,9 +329,8 @@ static void narrow_rows(void **state)
 }
 
 /* By any spelling: case, separators, beginnings of words, parts, maker and variant. */
-static void names(void **state)
+TEST(names)
 {
-    (void)state;
     static const char *const same[][2] = {
         { "LLAMA-3-8B", "llama-3-8b" },
         { "Llama 3.1 8B", "llama-3.1-8b" },
@@ -367,9 +361,8 @@ static void names(void **state)
 }
 
 /* What n GPUs hold is what one holds, and n - 1 copies of what cannot be shared: norms. */
-static void shared(void **state)
+TEST(shared)
 {
-    (void)state;
     char                 why[TS_PLAN_WHY];
     const ts_plan_model *m = ts_plan_find_model("llama-3-70b", why);
     const int64_t        norms = (2 * 80 + 1) * 8192 * 2;
@@ -407,9 +400,8 @@ static ts_plan_ask ask(const char *model, const char *gpu)
 
 /* The state of linear attention does not grow: 48 heads of 128 x 128 float32, and three inputs of a
  * convolution over 2 x 16 + 48 heads of 128, in 48 layers. */
-static void linear_state(void **state)
+TEST(linear_state)
 {
-    (void)state;
     ts_plan_ask   a = ask("qwen3.5-27b", "h200");
     const int64_t one = 48 * (48 * 128 * 128 * 4 + 3 * (2 * 16 + 48) * 128 * 2);
     ts_plan_bound b, c;
@@ -438,9 +430,8 @@ static void linear_state(void **state)
 }
 
 /* The largest fits, and one more does not. */
-static void largest(void **state)
+TEST(largest)
 {
-    (void)state;
     int n_tried = 0;
     for (const ts_plan_model *m = ts_plan_models; m->id; m++)
         for (const ts_plan_gpu *g = ts_plan_gpus; g->id; g++)
@@ -471,9 +462,8 @@ static void largest(void **state)
 }
 
 /* One decode step of Llama 3 8B on an H100, by hand. */
-static void decode_by_hand(void **state)
+TEST(decode_by_hand)
 {
-    (void)state;
     ts_plan_ask   a = ask("llama-3-8b", "h100");
     ts_plan_bound b;
     ts_plan_decode(&a, &b);
@@ -496,9 +486,8 @@ static void decode_by_hand(void **state)
     assert_true(b.weight_bytes > 0.99 * 2 * 46702792704.0);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     char        why[TS_PLAN_WHY];
     ts_plan_ask a = ask("llama-3-8b", "h100");
     assert_true(ts_plan_check(&a, why));
@@ -523,17 +512,4 @@ static void refusals(void **state)
     ts_plan_memory m;
     ts_plan_memory_of(&a, &m);
     assert_true(m.missing > INT64_C(1) << 55);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cache_bytes),    cmocka_unit_test(model_cache),
-        cmocka_unit_test(published),      cmocka_unit_test(narrow_rows),
-        cmocka_unit_test(shipped),        cmocka_unit_test(names),
-        cmocka_unit_test(linear_state),   cmocka_unit_test(shared),
-        cmocka_unit_test(largest),        cmocka_unit_test(refusals),
-        cmocka_unit_test(decode_by_hand),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

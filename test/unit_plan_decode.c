@@ -185,24 +185,23 @@ static void beside_the_bound(const ts_plan_model *p, ts_plan_gpu here)
     ts_decoder_free(&m);
 }
 
-static void on_the_cpu(void **state)
+TEST(on_the_cpu)
 {
-    (void)state;
     beside_the_bound(&small, (ts_plan_gpu) { "here", 1, 0, 1e6, 0, 0, "measured" });
 }
 
-static void on_a_gpu(void **state)
+static const char *gpu_name;
+
+TEST_IN(gpu, on_a_gpu)
 {
     char               why[TS_PLAN_WHY];
-    const ts_plan_gpu *g = ts_plan_find_gpu(*state, why);
+    const ts_plan_gpu *g = ts_plan_find_gpu(gpu_name, why);
     if (!g) fail_msg("%s", why);
     beside_the_bound(&large, *g);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest cpu[] = { cmocka_unit_test(on_the_cpu) };
-    const struct CMUnitTest gpu[] = { cmocka_unit_test_prestate(on_a_gpu, argv[argc - 1]) };
-    return argc > 1 ? cmocka_run_group_tests(gpu, NULL, NULL)
-                    : cmocka_run_group_tests(cpu, NULL, NULL);
+    gpu_name = argv[argc - 1];
+    return argc > 1 ? run_group("gpu", NULL, NULL) : unit_run();
 }

@@ -71,9 +71,8 @@ static int64_t data_bytes(const char *file)
 }
 
 /* The tensors that were counted from config.json are the bytes that lie in the file. */
-static void checkpoints(void **state)
+TEST(checkpoints)
 {
-    (void)state;
     static const struct {
         const char    *name;
         ts_plan_weight as;
@@ -105,9 +104,8 @@ static void checkpoints(void **state)
 }
 
 /* Files as their makers write them give what the table has. */
-static void configs(void **state)
+TEST(configs)
 {
-    (void)state;
     static const char *const text[] = {
         "{\"model_type\":\"gpt_oss\",\"num_hidden_layers\":36,\"hidden_size\":2880,"
         "\"num_attention_heads\":64,\"num_key_value_heads\":8,\"head_dim\":64,"
@@ -238,9 +236,8 @@ static pen gguf(uint32_t version)
     return p;
 }
 
-static void gguf_header(void **state)
+TEST(gguf_header)
 {
-    (void)state;
     const size_t  n_data = 64 * 34 + 64 * 64;
     pen           p = gguf(3);
     ts_plan_model m;
@@ -301,9 +298,8 @@ static void read_keys(const char *type, const char *const *keys, const uint32_t 
 }
 
 /* Files with the keys of llama.cpp's converters give what the table has. */
-static void gguf_families(void **state)
+TEST(gguf_families)
 {
-    (void)state;
     static const char *const qwen[] = { "block_count",
                                         "embedding_length",
                                         "attention.head_count",
@@ -353,9 +349,8 @@ static void gguf_families(void **state)
 
 /* ---- what is wrong ---- */
 
-static void malformed(void **state)
+TEST(malformed)
 {
-    (void)state;
 #if TS_HAVE_JANSSON
     static const struct {
         const char *config, *must;
@@ -409,14 +404,5 @@ static void malformed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#if TS_HAVE_JANSSON
-        cmocka_unit_test(checkpoints),
-        cmocka_unit_test(configs),
-#endif
-        cmocka_unit_test(gguf_header),
-        cmocka_unit_test(gguf_families),
-        cmocka_unit_test(malformed),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return run_group("", begin, end);
 }

@@ -45,9 +45,8 @@ static double draw(int64_t i, int n)
     return (double)((int64_t)ts_bits(0x5eed, i) >> (63 - n));
 }
 
-static void sums_and_products(void **state)
+TEST(sums_and_products)
 {
-    (void)state;
     for (int64_t i = 0; i < 20000; i++) {
         const double  a = draw(4 * i, 53), b = draw(4 * i + 1, (int)(i % 53) + 1);
         const ts_real p = ts_real_product(a, b), s = ts_real_sum(a, b);
@@ -67,9 +66,8 @@ static void sums_and_products(void **state)
 }
 
 /* a / b and the root of a, times what undoes them. */
-static void quotients_and_roots(void **state)
+TEST(quotients_and_roots)
 {
-    (void)state;
     for (int64_t i = 0; i < 20000; i++) {
         const ts_real a = ts_real_product(1 + fabs(draw(3 * i, 53)), draw(3 * i + 1, 40));
         const ts_real b = ts_real_sum(1 + fabs(draw(3 * i + 2, 53)), 0.3);
@@ -85,11 +83,10 @@ static void quotients_and_roots(void **state)
 }
 
 /* A sum whose terms are 2^100 times as large as it is. */
-static void long_sums(void **state)
+TEST(long_sums)
 {
     static double a[4001], b[4001];
     wide          exact = 0;
-    (void)state;
     for (int i = 0; i < 4001; i++) a[i] = draw(2 * i, 50), b[i] = draw(2 * i + 1, 50);
     for (int i = 0; i < 2000; i++) a[2001 + i] = -a[i], b[2001 + i] = b[i];
     a[2000] = 3, b[2000] = 0x1.8p40;
@@ -109,11 +106,10 @@ static void long_sums(void **state)
 
 /* ---- where double ends ---- */
 
-static void past_the_range(void **state)
+TEST(past_the_range)
 {
     const ts_real inf = ts_real_of(INFINITY), one = ts_real_of(1), zero = ts_real_of(0);
     const ts_real huge = pair(DBL_MAX, DBL_MAX * 0x1p-54), low = ts_real_neg(inf);
-    (void)state;
     assert_true(is(ts_real_add(inf, one), INFINITY, 0) && is(ts_real_sub(one, inf), -INFINITY, 0));
     assert_true(isnan(ts_real_add(inf, low).hi) && isnan(ts_real_mul(inf, zero).hi));
     assert_true(is(ts_real_mul(low, one), -INFINITY, 0) &&
@@ -134,9 +130,8 @@ static void past_the_range(void **state)
     assert_true(is(ts_real_gathered(sum), INFINITY, 0));
 }
 
-static void past_the_range_of_functions(void **state)
+TEST(past_the_range_of_functions)
 {
-    (void)state;
     assert_true(ts_exp64(INFINITY) == INFINITY && ts_exp64(-INFINITY) == 0 && isnan(ts_exp64(NAN)));
     assert_true(ts_exp64(709.79) == INFINITY && ts_exp64(1e300) == INFINITY &&
                 ts_exp64(-1e300) == 0);
@@ -169,9 +164,8 @@ static double off(ts_real got, const double want[2])
     return fabs(ts_real_sub(got, pair(want[0], want[1])).hi);
 }
 
-static void at_points(void **state)
+TEST(at_points)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(exp_points); i++) {
         const double *p = exp_points[i];
         assert_true(off(ts_real_exp(pair(p[0], p[1])), p + 2) <= SHARP * p[2]);
@@ -195,9 +189,8 @@ static double ulps(double got, double want)
 }
 
 /* The points are rounded: half a unit of theirs, and one of the function's. */
-static void at_points_of_double(void **state)
+TEST(at_points_of_double)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT(exp64_points); i++)
         assert_true(ulps(ts_exp64(exp64_points[i][0]), exp64_points[i][1]) <= 1);
     for (size_t i = 0; i < COUNT(turn_points); i++) {
@@ -210,7 +203,7 @@ static void at_points_of_double(void **state)
 }
 
 /* Far from 0; and the low part of a pair counts. */
-static void turned_far(void **state)
+TEST(turned_far)
 {
     static const double far[][3] = {
         { 1000000000000.0, -0x1.38f4477984352p-1, 0x1.9538731dff223p-1 },
@@ -220,7 +213,6 @@ static void turned_far(void **state)
         { 1048577.0, 0x1.f20cc1ff62d21p-1, 0x1.dacfb27d45b34p-3 },
         { 0x1.921fb54442d18p+39, -0x1.1a62633060b0ep-15, 0x1.fffffffb220c6p-1 },
     };
-    (void)state;
     for (size_t i = 0; i < COUNT(far); i++) {
         assert_true(ulps(ts_real_sin(ts_real_of(far[i][0])), far[i][1]) <= 1);
         assert_true(ulps(ts_real_cos(ts_real_of(far[i][0])), far[i][2]) <= 1);
@@ -238,9 +230,8 @@ static void turned_far(void **state)
 
 /* exp(a + b) = exp(a) exp(b), log(exp(a)) = a, sin^2 + cos^2 = 1: at many points, through every
  * root of the table. */
-static void identities(void **state)
+TEST(identities)
 {
-    (void)state;
     for (int64_t i = 0; i < 20000; i++) {
         const double  a = 300 * ts_uniform(1, i), b = 300 * ts_uniform(2, i);
         const ts_real x = ts_real_of(a), y = ts_real_of(b), ex = ts_real_exp(x);
@@ -251,20 +242,4 @@ static void identities(void **state)
         const double s = ts_sin64(a), c = ts_cos64(a);
         assert_true(fabs(s * s + c * c - 1) <= 8 * DBL_EPSILON);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_products),
-        cmocka_unit_test(quotients_and_roots),
-        cmocka_unit_test(long_sums),
-        cmocka_unit_test(past_the_range),
-        cmocka_unit_test(past_the_range_of_functions),
-        cmocka_unit_test(at_points),
-        cmocka_unit_test(at_points_of_double),
-        cmocka_unit_test(turned_far),
-        cmocka_unit_test(identities),
-    };
-    return cmocka_run_group_tests_name("real", tests, NULL, NULL);
 }

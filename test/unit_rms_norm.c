@@ -48,11 +48,10 @@ static void is_slope(double *at, double gradient, const double *x, const double 
         fail_msg("slope %.12g, gradient %.12g", (up - down) / (2 * h), gradient);
 }
 
-static void gradients_are_slopes(void **state)
+TEST(gradients_are_slopes)
 {
     static double x[SIZE], dy[SIZE], dr[SIZE], w[COLS], y[SIZE], rstd[ROWS], dx[SIZE], dw[COLS];
     const ts_exec exec = { .device = TS_CPU };
-    (void)state;
     for (int i = 0; i < SIZE; i++)
         x[i] = ts_normal(1, i), dy[i] = ts_normal(2, i), dr[i] = ts_normal(3, i);
     for (int c = 0; c < COLS; c++) w[c] = c % 5 ? ts_uniform(4, c) : 0;
@@ -70,11 +69,10 @@ static void gradients_are_slopes(void **state)
     }
 }
 
-static void in_place_is_as_apart(void **state)
+TEST(in_place_is_as_apart)
 {
     static float  x[SIZE], residual[SIZE], w[COLS], r[SIZE], y[2][SIZE], rstd[2][ROWS];
     const ts_exec exec = { .device = TS_CPU };
-    (void)state;
     for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
         ts_cpu_set_mask(masks[m]);
         for (int i = 0; i < SIZE; i++)
@@ -91,13 +89,4 @@ static void in_place_is_as_apart(void **state)
         assert_memory_equal(rstd[0], rstd[1], sizeof rstd[0]);
     }
     ts_cpu_set_mask(~0u);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_slopes),
-        cmocka_unit_test(in_place_is_as_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static ts_rope_args args_of(ts_dtype t, int pairing, const int32_t *position, co
 }
 
 /* The documentation's example. */
-static void is_as_documented(void **state)
+TEST(is_as_documented)
 {
     const float   x[4] = { 1, 2, 3, 4 };
     const int32_t position = 1;
@@ -33,7 +33,6 @@ static void is_as_documented(void **state)
     const ts_exec exec = { .device = TS_CPU };
 
     ts_rope_args a = { TS_F32, TS_ROPE_HALVES, 0, 1, 1, 4, 4, 4, 4, 0, frequency, &position, x, y };
-    (void)state;
     assert_int_equal(ts_rope(&a, &exec), TS_OK);
     assert_true(fabsf(y[0] + 3) < 1e-6f && y[1] == 2 && fabsf(y[2] - 1) < 1e-6f && y[3] == 4);
     a.pairing = TS_ROPE_ADJACENT;
@@ -41,12 +40,11 @@ static void is_as_documented(void **state)
     assert_true(fabsf(y[0] + 2) < 1e-6f && fabsf(y[1] - 1) < 1e-6f && y[2] == 3 && y[3] == 4);
 }
 
-static void inverse_gives_back(void **state)
+TEST(inverse_gives_back)
 {
     static double  x[SIZE], y[SIZE];
     static int32_t position[ROWS];
     const ts_exec  exec = { .device = TS_CPU };
-    (void)state;
     for (int i = 0; i < SIZE; i++) x[i] = ts_normal(1, i);
     for (int i = 0; i < ROWS; i++) position[i] = (int32_t)ts_bits(2, i);
     for (int pairing = 0; pairing < 2; pairing++) {
@@ -60,12 +58,11 @@ static void inverse_gives_back(void **state)
 }
 
 /* All rows are the same q, at 0, 1, 2, ...; all keys the same k, 7 further on. */
-static void products_depend_on_distance(void **state)
+TEST(products_depend_on_distance)
 {
     static float   q[SIZE], k[SIZE];
     static int32_t at[ROWS], ahead[ROWS];
     const ts_exec  exec = { .device = TS_CPU };
-    (void)state;
     for (int pairing = 0; pairing < 2; pairing++)
         for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
             for (int i = 0; i < SIZE; i++)
@@ -87,12 +84,11 @@ static void products_depend_on_distance(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void in_place_has_the_same_bits(void **state)
+TEST(in_place_has_the_same_bits)
 {
     static float   x[SIZE], y[SIZE];
     static int32_t position[ROWS];
     const ts_exec  exec = { .device = TS_CPU };
-    (void)state;
     for (int i = 0; i < ROWS; i++) position[i] = 1000 * i;
     for (int t = TS_F32; t <= TS_BF16; t++)
         for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) {
@@ -110,26 +106,13 @@ static void in_place_has_the_same_bits(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void in_place_has_one_stride(void **state)
+TEST(in_place_has_one_stride)
 {
     static float   x[SIZE];
     static int32_t position[ROWS];
     const ts_exec  exec = { .device = TS_CPU };
     ts_rope_args   a = args_of(TS_F32, 0, position, x, x);
-    (void)state;
     a.n_rows = 2;
     a.y_stride = WIDTH + 1;
     assert_int_equal(ts_rope(&a, &exec), TS_E_ARG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_as_documented),
-        cmocka_unit_test(inverse_gives_back),
-        cmocka_unit_test(products_depend_on_distance),
-        cmocka_unit_test(in_place_has_the_same_bits),
-        cmocka_unit_test(in_place_has_one_stride),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

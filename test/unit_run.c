@@ -12,9 +12,8 @@
 
 /* Among the cases of even a quick judging run, each task has some of every category; for special
  * inputs some tasks have only those of the canon. */
-static void no_category_is_empty(void **state)
+TEST(no_category_is_empty)
 {
-    (void)state;
     for (int t = 0; ts_tasks[t]; t++) {
         int n[TS_N_CATEGORIES] = { 0 };
         if (ts_tasks[t]->no_challenge) continue;
@@ -47,9 +46,8 @@ static int alike(const ts_task *t, const ts_case *of, const int *number, int n)
 }
 
 /* At normal depth no group is left out that has few cases, whatever the key. */
-static void draws_what_is_rare(void **state)
+TEST(draws_what_is_rare)
 {
-    (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++) {
         int n[KEYS], *number[KEYS];
         for (int k = 0; k < KEYS; k++) {
@@ -74,9 +72,8 @@ static void draws_what_is_rare(void **state)
 
 /* No case twice, and the same again from the same key; rows that lie far apart where they cost
  * little. */
-static void draws_in_turn(void **state)
+TEST(draws_in_turn)
 {
-    (void)state;
     for (const ts_task *const *t = ts_tasks; *t; t++)
         for (int depth = 0; depth < TS_N_DEPTHS; depth++) {
             const ts_run c = { .depth = (ts_depth)depth };
@@ -99,24 +96,22 @@ static void draws_in_turn(void **state)
 }
 
 /* 3 workloads of 15 instances: 45 pairs in a match. */
-static void times_enough(void **state)
+TEST(times_enough)
 {
     const ts_run c = { .depth = TS_NORMAL };
     int          number[TS_WORKLOADS];
-    (void)state;
     for (int t = 0; ts_tasks[t]; t++)
         if (!ts_tasks[t]->no_challenge)
             assert_int_equal(ts_run_workloads(&c, ts_tasks[t], number), 3);
 }
 
-static void counts_errors(void **state)
+TEST(counts_errors)
 {
     enum { N = 10000 };
     static float   got[N];
     static ts_want want[N];
     ts_errors      e = { 0 };
     ts_flaw        f;
-    (void)state;
     assert_true(ts_errors_quantile(&e, 0.999) == 0);
     for (int i = 0; i < N; i++) {
         got[i] = (float)i / N; /* of a bound of 1: the quantile is its own name */
@@ -148,12 +143,11 @@ static const ts_case *many_cases(void)
     return many;
 }
 
-static void draws_from_thousands(void **state)
+TEST(draws_from_thousands)
 {
     const ts_run c = { .depth = TS_FULL };
     ts_task      t = *ts_tasks[0];
     int          n;
-    (void)state;
     t.cases = many_cases;
     t.cover = t.further = NULL;
     for (int i = 0; i < MANY; i++) {
@@ -164,7 +158,7 @@ static void draws_from_thousands(void **state)
     assert_int_equal(n, MANY);
 }
 
-static void observes_with_a_text(void **state)
+TEST(observes_with_a_text)
 {
     const ts_case *c = ts_tasks[0]->cases();
     const ts_call  changed = { .fp_changed = true }, refused = { .status = TS_E_RANGE },
@@ -178,7 +172,6 @@ static void observes_with_a_text(void **state)
                 { &refused, "status", NULL, false },
                 { &died, "crash", "\\u001b[2Jsignal", false },
                 { &broken, "error", "no device", true } };
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         ts_judged *e = calloc(1, sizeof *e);
         e->task = ts_tasks[0];
@@ -196,11 +189,10 @@ static void observes_with_a_text(void **state)
 }
 
 /* Every kind of evidence against a PASS, alone and together with weaker ones. */
-static void rules_by_evidence(void **state)
+TEST(rules_by_evidence)
 {
     const ts_evidence good = { .n_drawn = 9, .n_examined = 9, .n_returned = 20, .n_checked = 20 };
     ts_evidence       v = good;
-    (void)state;
     assert_int_equal(ts_rule(&v).ruling, TS_RULING_PASS);
     assert_string_equal(ts_rule(&v).why.reason, "");
     v.n_canon = 2, v.rule = "ties", strcpy(v.canon.reason, "canon");
@@ -227,12 +219,11 @@ static void rules_by_evidence(void **state)
 }
 
 /* The largest of memory, arithmetic and a call; only an entrant faster than all is suspect. */
-static void floors(void **state)
+TEST(floors)
 {
     const ts_peaks plain = { .gbs = 100, .gflops = 50, .matrix = 1, .call_ns = 1000 };
     const ts_peaks tiles = { .gbs = 100, .gflops = 50, .matrix = 16, .call_ns = 1000 };
-    (void)state;
-    ts_floor f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e5 }, 80);
+    ts_floor       f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e5 }, 80);
     assert_string_equal(f.by, "memory");
     assert_true(f.ns == 1e6 / 80 && f.hard_ns == 1e6 / 100);
     f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e7 }, 80);
@@ -249,20 +240,4 @@ static void floors(void **state)
     assert_true(!ts_floor_beaten(f, 99) && ts_floor_beaten(f, 98)); /* measured to 2 % */
     f = (ts_floor) { 100, 40, "arithmetic" }; /* in a way that the floor does not know */
     assert_true(!ts_floor_beaten(f, 50) && !ts_floor_beaten(f, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_category_is_empty),
-        cmocka_unit_test(counts_errors),
-        cmocka_unit_test(draws_from_thousands),
-        cmocka_unit_test(observes_with_a_text),
-        cmocka_unit_test(rules_by_evidence),
-        cmocka_unit_test(draws_what_is_rare),
-        cmocka_unit_test(draws_in_turn),
-        cmocka_unit_test(times_enough),
-        cmocka_unit_test(floors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

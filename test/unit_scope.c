@@ -15,9 +15,8 @@ static double share(const char *task, const char *text)
     return s.share;
 }
 
-static void shares(void **state)
+TEST(shares)
 {
-    (void)state;
     assert_true(share("softmax_topk", "") == 1);
     assert_true(share("softmax_topk", "1") > 0.9999 && share("softmax_topk", "k >= 0") > 0.9999);
     const double small = share("softmax_topk", "k <= 32"), rest = share("softmax_topk", "k > 32");
@@ -41,9 +40,8 @@ static void refuses(const char *task, const char *text, const char *expected)
         fail_msg("'%s': '%s' is not in '%s'", text, expected, why.text);
 }
 
-static void mistakes(void **state)
+TEST(mistakes)
 {
-    (void)state;
     refuses("softmax_topk", "kk <= 32", "column 1: unknown name 'kk'; known names: rows vocab k");
     refuses("kv_cache", "store == f31", "unknown name 'f31'; known names: store window channel");
     refuses("softmax_topk", "k <=", "column 5: the text ends");
@@ -54,14 +52,13 @@ static void mistakes(void **state)
 }
 
 /* Nothing but what is offered, and as much of it as the depth has room for. */
-static void draws_within(void **state)
+TEST(draws_within)
 {
     int            n;
     const ts_task *t = ts_task_called("softmax_topk");
     const ts_run   c = { .depth = TS_QUICK };
     ts_scope       s;
     ts_refusal     why = { 0 };
-    (void)state;
     assert_true(ts_scope_read("k <= 32 && dtype == f32", t, TS_CPU, &s, &why));
     int *number = ts_run_draw(&c, t, TS_SEALED, &s, &n);
     assert_true(n > 30);
@@ -71,14 +68,4 @@ static void draws_within(void **state)
     }
     free(number);
     assert_true(ts_scope_takes(NULL, t, t->cases()));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test(draws_within),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

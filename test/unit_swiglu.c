@@ -13,12 +13,11 @@ enum { ROWS = 5, COLS = 37, SIZE = ROWS * COLS };
 static const ts_exec cpu = { .device = TS_CPU };
 
 /* The documentation's example. */
-static void is_as_documented(void **state)
+TEST(is_as_documented)
 {
     const float                  x[4] = { 0, 100, 3, 2 }; /* two gates, and up */
     float                        y[2];
     const ts_swiglu_forward_args a = { TS_F32, 1, 2, 4, 2, x, x + 2, y };
-    (void)state;
     assert_int_equal(ts_swiglu_forward(&a, &cpu), TS_OK);
     assert_true(y[0] == 0 && y[1] == 200);
 }
@@ -47,10 +46,9 @@ static void is_slope(double *at, double gradient, const double *gate, const doub
         fail_msg("slope %.12g, gradient %.12g", (above - below) / (2 * h), gradient);
 }
 
-static void gradients_are_slopes(void **state)
+TEST(gradients_are_slopes)
 {
     static double gate[SIZE], up[SIZE], dy[SIZE], dgate[SIZE], dup[SIZE];
-    (void)state;
     for (int i = 0; i < SIZE; i++)
         gate[i] = 3 * ts_normal(1, i), up[i] = ts_normal(2, i), dy[i] = ts_normal(3, i);
     const ts_swiglu_backward_args a = { TS_F64, ROWS, COLS, COLS, COLS, gate, up, dy, dgate, dup };
@@ -62,10 +60,9 @@ static void gradients_are_slopes(void **state)
 }
 
 /* Rows of 2 COLS: gates, then ups; backward writes the same rows anew. */
-static void takes_fused_rows(void **state)
+TEST(takes_fused_rows)
 {
     static float x[2 * SIZE], gate[SIZE], up[SIZE], y[SIZE], want[SIZE], dgate[SIZE], dup[SIZE];
-    (void)state;
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < COLS; c++) {
             const int i = r * COLS + c;
@@ -88,12 +85,11 @@ static void takes_fused_rows(void **state)
     }
 }
 
-static void in_place_has_one_stride(void **state)
+TEST(in_place_has_one_stride)
 {
     static float            x[4 * SIZE], z[4 * SIZE];
     ts_swiglu_forward_args  f = { TS_F32, 2, COLS, COLS, COLS + 1, x, z, x };
     ts_swiglu_backward_args b = { TS_F32, 2, COLS, COLS, COLS + 1, x, z, x + SIZE, x, x + SIZE };
-    (void)state;
     assert_int_equal(ts_swiglu_forward(&f, &cpu), TS_E_ARG);
     f.y = z;
     assert_int_equal(ts_swiglu_forward(&f, &cpu), TS_E_ARG);
@@ -101,15 +97,4 @@ static void in_place_has_one_stride(void **state)
     b.dgate = x + SIZE;
     b.dup = z;
     assert_int_equal(ts_swiglu_backward(&b, &cpu), TS_E_ARG);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_as_documented),
-        cmocka_unit_test(gradients_are_slopes),
-        cmocka_unit_test(takes_fused_rows),
-        cmocka_unit_test(in_place_has_one_stride),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,10 +36,9 @@ static ptrdiff_t taken(const ts_task *t, const ts_case *c, const ts_buf *b)
     return d - t->buffer;
 }
 
-static void buffers_are_as_declared(void **state)
+TEST(buffers_are_as_declared)
 {
     static ts_arena m;
-    (void)state;
     assert_true(ts_arena_open(&m));
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
@@ -69,9 +68,8 @@ static void buffers_are_as_declared(void **state)
     ts_arena_close(&m);
 }
 
-static void scripts_have_players(void **state)
+TEST(scripts_have_players)
 {
-    (void)state;
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task   *t = ts_tasks[i];
         const ts_player *p = ts_player_of(t->name);
@@ -83,9 +81,8 @@ static void scripts_have_players(void **state)
     }
 }
 
-static void scarce_dimensions_exist(void **state)
+TEST(scarce_dimensions_exist)
 {
-    (void)state;
     for (int i = 0; ts_tasks[i]; i++)
         for (int k = 0; k < 2; k++) {
             bool found = !ts_tasks[i]->scarce[k];
@@ -125,11 +122,10 @@ static const struct {
     { "adamw_step", 42 },
 };
 
-static void no_invalid_call_is_lost(void **state)
+TEST(no_invalid_call_is_lost)
 {
     static ts_arena m;
     size_t          found = 0;
-    (void)state;
     assert_true(ts_arena_open(&m));
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         const ts_task *const t = ts_task_called(known[k].task);
@@ -168,7 +164,7 @@ static int64_t seven(void *args)
     return ((call *)args)->n + 4;
 }
 
-static void rows_set_what_they_say(void **state)
+TEST(rows_set_what_they_say)
 {
     static const int32_t list[] = { 1, 2, 3 };
     static const ts_bad  rows[] = {
@@ -188,7 +184,6 @@ static void rows_set_what_they_say(void **state)
                                       TS_E_ARG,   TS_E_DTYPE, TS_E_ARG,   TS_E_ARG,
                                       TS_E_RANGE, TS_E_RANGE, TS_E_RANGE };
     call                   c[11];
-    (void)state;
     for (int i = 0; i < 11; i++) {
         ts_status s = TS_OK;
         int       at = i, skipped = i < 4 ? i : i - 1;
@@ -209,14 +204,4 @@ static void rows_set_what_they_say(void **state)
     int at = 14;
     assert_false(ts_bad_call(rows, &at, NULL, TS_CPU, &(ts_status) { TS_OK }));
     assert_int_equal(at, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_invalid_call_is_lost),
-                                        cmocka_unit_test(rows_set_what_they_say),
-                                        cmocka_unit_test(buffers_are_as_declared),
-                                        cmocka_unit_test(scripts_have_players),
-                                        cmocka_unit_test(scarce_dimensions_exist) };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

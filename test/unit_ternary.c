@@ -19,9 +19,8 @@ static void assert_projected(const tensor *w, int64_t n_out, int64_t n_in)
     drop_packed(&want);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     static const int64_t n[][2] = { { 1, 1 },   { 3, 127 },  { 3, 128 },   { 3, 129 },
                                     { 5, 200 }, { 7, 1376 }, { 64, 1024 }, { 2, 16 },
                                     { 0, 5 },   { 5, 0 },    { 300, 257 } };
@@ -33,9 +32,8 @@ static void test_shapes(void **state)
 }
 
 /* By hand: s = 1, and weights on both sides of a half of it. */
-static void test_fixed_bytes(void **state)
+TEST(test_fixed_bytes)
 {
-    (void)state;
     static const float first[] = { 0.5f, -0.5f, 0.50000006f, -0.50000006f, 3, -3, 0, -0.0f };
     tensor             w = make(TS_F32, 136);
     double             sum = 0;
@@ -61,9 +59,8 @@ static void test_fixed_bytes(void **state)
 }
 
 /* |w| = s / 2 exactly is 0, of either sign; the next float is not. */
-static void test_ties(void **state)
+TEST(test_ties)
 {
-    (void)state;
     tensor w = make(TS_F32, 128);
     for (int i = 0; i < 128; i++) set(&w, i, i % 2 ? -1.5 : 1.5);
     set(&w, 0, 0.75), set(&w, 1, -0.75), set(&w, 2, 2.25), set(&w, 3, -2.25);
@@ -78,9 +75,8 @@ static void test_ties(void **state)
 }
 
 /* A weight between half of the rounded s and half of the mean. */
-static void test_rounded_scale(void **state)
+TEST(test_rounded_scale)
 {
-    (void)state;
     for (int up = 0; up < 2; up++) {
         const double mean = up ? 1 + 0x1.8p-11 : 1 + 0x1p-12, s = up ? 1 + 0x1p-10 : 1;
         tensor       w = make(TS_F32, 128);
@@ -97,9 +93,8 @@ static void test_rounded_scale(void **state)
 
 /* Means at a tie between two f16s, and so near it that float would not see the difference: the
  * smaller weights are lost, or not, by the order of the sum. */
-static void test_scale_near_ties(void **state)
+TEST(test_scale_near_ties)
 {
-    (void)state;
     for (int way = 0; way < 60; way++) {
         tensor       w = make(TS_F32, 2 * 128);
         const double tie = ldexp(1 + (way % 7 * 2 + 1) * 0x1p-11, way % 5 - 2);
@@ -114,9 +109,8 @@ static void test_scale_near_ties(void **state)
 }
 
 /* Scales in every binade of f16, its subnormals, and 0 for weights that are not. */
-static void test_scale_range(void **state)
+TEST(test_scale_range)
 {
-    (void)state;
     for (int e = -40; e <= 15; e++) {
         tensor w = normal(TS_F32, 3 * 200, (uint64_t)(e + 99), ldexp(1, e));
         assert_projected(&w, 3, 200);
@@ -133,9 +127,8 @@ static void test_scale_range(void **state)
 }
 
 /* A zero row, and a zero group in a live one; subnormal and huge weights in one group. */
-static void test_zeros(void **state)
+TEST(test_zeros)
 {
-    (void)state;
     tensor w = normal(TS_F32, 4 * 384, 3, 1);
     for (int i = 0; i < 384; i++) set(&w, i, i % 2 ? 0.0 : -0.0);
     for (int i = 128; i < 256; i++) set(&w, 384 + i, 0);
@@ -145,9 +138,8 @@ static void test_zeros(void **state)
 }
 
 /* Rows whose sizes differ, so that a group along outputs would show. */
-static void test_rows_differ(void **state)
+TEST(test_rows_differ)
 {
-    (void)state;
     tensor w = normal(TS_F32, 5 * 300, 4, 1);
     for (int64_t i = 0; i < w.n; i++) set(&w, i, value(&w, i) * pow(1000, (double)(i / 300) - 3));
     assert_projected(&w, 5, 300);
@@ -155,9 +147,8 @@ static void test_rows_differ(void **state)
 }
 
 /* Codes of normal latents: the share of 0 is what lies within half the mean magnitude. */
-static void test_histogram(void **state)
+TEST(test_histogram)
 {
-    (void)state;
     enum { OUT = 256, IN = 1024 };
     tensor  w[2] = { make(TS_F32, OUT * IN), make(TS_F32, OUT * IN) };
     packed  p[2] = { make_packed(OUT, IN), make_packed(OUT, IN) };
@@ -180,9 +171,8 @@ static void test_histogram(void **state)
 
 /* ---- invalid calls ---- */
 
-static void test_out_of_range(void **state)
+TEST_IN(refusals, test_out_of_range)
 {
-    (void)state;
     static const double wrong[] = { NAN, INFINITY, -INFINITY, 65520.0 * 72, 3.4e38 };
     static const double right[] = { 65519.0 * 72, -65504.0 * 72 };
     for (int m = first_mask(); m < N_MASKS; m++)
@@ -205,9 +195,8 @@ static void test_out_of_range(void **state)
 
 /* ---- unpack ---- */
 
-static void test_unpack(void **state)
+TEST(test_unpack)
 {
-    (void)state;
     static const int64_t n[][2] = { { 1, 1 }, { 3, 127 }, { 3, 129 }, { 5, 200 }, { 40, 1376 } };
     for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 5; i++) {
@@ -224,9 +213,8 @@ static void test_unpack(void **state)
 }
 
 /* Code point 3 at any place, in padding, too; scales that are no numbers. */
-static void test_bad_codes(void **state)
+TEST_IN(refusals, test_bad_codes)
 {
-    (void)state;
     for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 10; i++) {
             static const int64_t at[] = { 0, 1, 2, 3, 130, 199, 200, 255 };
@@ -246,9 +234,8 @@ static void test_bad_codes(void **state)
 
 /* ---- a device does not refuse: what it gives is not finite ---- */
 
-static void test_out_of_range_cuda(void **state)
+TEST_IN(cuda, test_out_of_range_cuda)
 {
-    (void)state;
     static const double wrong[] = { NAN, INFINITY, -INFINITY, 65520.0 * 72, 3.4e38 };
     for (int i = 0; i < 5; i++)
         for (int last = 0; last < 2; last++) {
@@ -269,9 +256,8 @@ static void test_out_of_range_cuda(void **state)
         }
 }
 
-static void test_bad_codes_cuda(void **state)
+TEST_IN(cuda, test_bad_codes_cuda)
 {
-    (void)state;
     static const int64_t at[] = { 0, 1, 2, 3, 130, 199, 200, 255 };
     for (int i = 0; i < 10; i++) {
         packed p = make_packed(3, 200);
@@ -293,27 +279,5 @@ int main(int argc, char **argv)
 {
     on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (on_cuda && no_cuda()) return 77;
-    const struct CMUnitTest refusals[] = {
-        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_bad_codes),
-    };
-    const struct CMUnitTest cuda[] = {
-        cmocka_unit_test(test_out_of_range_cuda),
-        cmocka_unit_test(test_bad_codes_cuda),
-    };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_fixed_bytes),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_rounded_scale),
-        cmocka_unit_test(test_scale_near_ties),
-        cmocka_unit_test(test_scale_range),
-        cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_rows_differ),
-        cmocka_unit_test(test_histogram),
-        cmocka_unit_test(test_unpack),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed + (on_cuda ? cmocka_run_group_tests(cuda, NULL, NULL)
-                             : cmocka_run_group_tests(refusals, NULL, NULL));
+    return unit_run() + run_group(on_cuda ? "cuda" : "refusals", NULL, NULL);
 }

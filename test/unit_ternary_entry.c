@@ -90,9 +90,8 @@ static void refuse(ts_ternary_linear_dims d, int first, ts_status status)
     }
 }
 
-static void test_bad_dims(void **state)
+TEST(test_bad_dims)
 {
-    (void)state;
     ts_ternary_linear_dims d;
     refuse(good(), PACK, TS_OK);
     d = good(), d.n_out = -1, refuse(d, PACK, TS_E_SHAPE);
@@ -114,9 +113,8 @@ static void test_bad_dims(void **state)
 }
 
 /* Every pointer of every pass in turn; the dims come first and the pointers fill the rest. */
-static void test_bad_pointers(void **state)
+TEST(test_bad_pointers)
 {
-    (void)state;
     static const size_t sizes[] = { sizeof(ts_ternary_pack_args), sizeof(ts_ternary_unpack_args),
                                     sizeof(ts_ternary_linear_args),
                                     sizeof(ts_ternary_linear_packed_args),
@@ -140,9 +138,8 @@ static void test_bad_pointers(void **state)
 }
 
 /* What has no elements may be NULL. */
-static void test_null_where_empty(void **state)
+TEST(test_null_where_empty)
 {
-    (void)state;
     for (int m = 0; m < N_MASKS; m++)
         for (enum pass p = PACK; p < N_PASSES; p++) {
             args a;
@@ -159,9 +156,8 @@ static void test_null_where_empty(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void test_short_workspace(void **state)
+TEST(test_short_workspace)
 {
-    (void)state;
     for (int m = 0; m < N_MASKS; m++)
         for (enum pass p = PACK; p < N_PASSES; p++) {
             const args a = args_of(p, good());
@@ -183,9 +179,8 @@ static void test_short_workspace(void **state)
 
 /* The forwards keep codes and four rows of tables, or tables and sums of 2 MiB, whatever the number
  * of rows and of threads. */
-static void test_workspace_bound(void **state)
+TEST(test_workspace_bound)
 {
-    (void)state;
     for (int64_t n = 128; n <= 16384; n *= 2)
         for (int64_t rows = 1; rows <= 4096; rows *= 8)
             for (int n_threads = 1; n_threads <= 256; n_threads *= 16) {
@@ -204,14 +199,4 @@ static void test_workspace_bound(void **state)
                 assert_int_equal(asks[BACKWARD](&a, &x, &got), TS_OK);
                 assert_true(got <= codes + (size_t)n_threads * 81920 + 4096);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_dims),         cmocka_unit_test(test_bad_pointers),
-        cmocka_unit_test(test_null_where_empty), cmocka_unit_test(test_short_workspace),
-        cmocka_unit_test(test_workspace_bound),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,9 +117,8 @@ static void examine(world *c)
     drop(&y);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     static const int64_t n[][2] = { { 1, 1 },    { 3, 127 },   { 3, 128 },   { 3, 129 }, { 5, 200 },
                                     { 7, 1376 }, { 64, 1024 }, { 65, 1152 }, { 130, 40 } };
     static const int64_t rows[] = { 1, 2, 3, 4, 5, 17, 64, 65 };
@@ -132,9 +131,8 @@ static void test_shapes(void **state)
         }
 }
 
-static void test_dtypes(void **state)
+TEST_IN(few, test_dtypes)
 {
-    (void)state;
     static const ts_dtype types[] = { TS_F64, TS_F16, TS_BF16 };
     for (int t = on_cuda; t < 3; t++)
         for (int64_t rows = 1; rows <= 9; rows += 4)
@@ -146,9 +144,8 @@ static void test_dtypes(void **state)
 }
 
 /* More than one tile of outputs, of inputs and of rows, whole ones and parts. */
-static void test_tiles(void **state)
+TEST(test_tiles)
 {
-    (void)state;
     static const int64_t n[][3] = {
         { 136, 264, 130 }, { 320, 128, 40 }, { 72, 520, 200 }, { 130, 257, 65 }, { 1100, 130, 20 }
     };
@@ -162,9 +159,8 @@ static void test_tiles(void **state)
 }
 
 /* No inputs: y is 0. No outputs: dx is 0. No rows: dw is 0. */
-static void test_empty(void **state)
+TEST(test_empty)
 {
-    (void)state;
     for (int way = 0; way < 8; way++) {
         world c = make_world(dims(TS_F32, way & 1 ? 0 : 5, way & 2 ? 0 : 130, way & 4 ? 0 : 3), 6);
         examine(&c);
@@ -173,9 +169,8 @@ static void test_empty(void **state)
 }
 
 /* Tables of a wide matrix leave room for fewer rows at once. */
-static void test_wide(void **state)
+TEST(test_wide)
 {
-    (void)state;
     for (int64_t n_in = 11008; n_in <= 40000; n_in += 28992) {
         world c = make_world(dims(TS_F32, 3, n_in, 5), 8);
         examine(&c);
@@ -203,9 +198,8 @@ static void rows_alone(ts_dtype t, int64_t n_in, int64_t rows, int64_t step)
     drop(&one), drop_world(&c);
 }
 
-static void test_rows_alone(void **state)
+TEST_IN(few, test_rows_alone)
 {
-    (void)state;
     static const ts_dtype types[] = { TS_F32, TS_F16, TS_BF16 };
     for (int m = first_mask(); m < N_MASKS; m++) {
         ts_cpu_set_mask(masks[m]);
@@ -218,9 +212,8 @@ static void test_rows_alone(void **state)
     ts_cpu_set_mask(~0u);
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     static const int n[] = { 1, 2, 3, 7, 64 };
     for (int m = first_mask(); m < N_MASKS; m++) {
         world c[2] = { make_world(dims(TS_F32, 200, 700, 70), 12),
@@ -274,9 +267,8 @@ static double loss(world *c)
 
 /* The loss sum dy y is linear in each weight and each input, so a difference is the derivative, and
  * in whole numbers it is exact. A weight is changed by its code. */
-static void test_exact_differences(void **state)
+TEST(test_exact_differences)
 {
-    (void)state;
     for (int m = first_mask(); m < N_MASKS; m++) {
         world c = whole_world();
         ts_cpu_set_mask(masks[m]);
@@ -305,9 +297,8 @@ static void test_exact_differences(void **state)
 /* ---- values that lead astray ---- */
 
 /* One weight of a group matters, next to far larger inputs that meet code 0. */
-static void test_hidden_inputs(void **state)
+TEST(test_hidden_inputs)
 {
-    (void)state;
     static const int64_t rows[] = { 4, 40 };
     for (int k = 0; k < 4; k++) {
         world c = make_world(dims(k % 2 ? TS_BF16 : TS_F32, 40, 256, rows[k / 2]), 41);
@@ -320,9 +311,8 @@ static void test_hidden_inputs(void **state)
 }
 
 /* Sums of a group pass the largest float, the result does not; and the smallest inputs. */
-static void test_extreme_inputs(void **state)
+TEST(test_extreme_inputs)
 {
-    (void)state;
     static const double  sizes[] = { 9e37, 1e-39 };
     static const int64_t rows[] = { 5, 40 };
     for (int k = 0; k < 8; k++) {
@@ -343,9 +333,8 @@ static int kind_of(double v)
 }
 
 /* As the formula has it: infinity times 0 is NaN. Other rows and outputs are not touched. */
-static void test_not_finite(void **state)
+TEST(test_not_finite)
 {
-    (void)state;
     static const double   odd[] = { NAN, INFINITY, -INFINITY };
     static const ts_dtype types[] = { TS_F32, TS_F16, TS_BF16 };
     for (int m = first_mask(); m < N_MASKS; m++)
@@ -371,9 +360,8 @@ static void test_not_finite(void **state)
 
 /* ---- refusals: nothing is written ---- */
 
-static void test_out_of_range(void **state)
+TEST_IN(refusals, test_out_of_range)
 {
-    (void)state;
     for (int m = first_mask(); m < N_MASKS; m++)
         for (int64_t rows = 0; rows <= 5; rows += 5) {
             world c = make_world(dims(TS_F32, 70, 200, rows), 51);
@@ -406,9 +394,8 @@ static void refuse_code(int i, bool nan)
     drop_world(&c);
 }
 
-static void test_bad_codes(void **state)
+TEST_IN(refusals, test_bad_codes)
 {
-    (void)state;
     for (int m = first_mask(); m < N_MASKS; m++)
         for (int i = 0; i < 12; i++) {
             ts_cpu_set_mask(masks[m]);
@@ -425,9 +412,8 @@ static void assert_finite_but(const tensor *t, int64_t i, bool bad)
     if (!!isfinite(value(t, i)) == bad) fail_msg("[%lld] is %g", (long long)i, value(t, i));
 }
 
-static void test_out_of_range_cuda(void **state)
+TEST_IN(cuda, test_out_of_range_cuda)
 {
-    (void)state;
     for (int64_t rows = 5; rows <= 20; rows += 15) {
         world c = make_world(dims(TS_F32, 70, 200, rows), 51);
         set(&c.w, 69 * 200 + 199, rows == 5 ? NAN : 1e10);
@@ -453,9 +439,8 @@ static void unsound_cuda(ts_dtype t, int64_t rows, int i)
     drop_world(&c);
 }
 
-static void test_bad_codes_cuda(void **state)
+TEST_IN(cuda, test_bad_codes_cuda)
 {
-    (void)state;
     for (int i = 0; i < 10; i++)
         for (int64_t rows = 1; rows <= 41; rows += 20) {
             unsound_cuda(TS_F32, rows, i);
@@ -466,9 +451,8 @@ static void test_bad_codes_cuda(void **state)
 
 /* More tiles of outputs than teams of warps, which then take a second one: teams of one warp, and
  * of eight; and more rows than are laid out at one time. */
-static void test_large_cuda(void **state)
+TEST_IN(cuda, test_large_cuda)
 {
-    (void)state;
     static const int64_t n[][3] = {
         { 70000, 130, 2 }, { 8500, 3600, 1 }, { 8, 300, 4200 }, { 700, 1030, 70 }
     };
@@ -480,9 +464,8 @@ static void test_large_cuda(void **state)
 }
 
 /* Kernels for a row, some and many, blocks that share a sum or do not: one, two, some stripes. */
-static void test_rows_shared_cuda(void **state)
+TEST_IN(cuda, test_rows_shared_cuda)
 {
-    (void)state;
     static const ts_dtype types[] = { TS_F16, TS_BF16 };
     for (int t = 0; t < 2; t++) {
         rows_alone(types[t], 1300, 5000, 1666);
@@ -494,9 +477,8 @@ static void test_rows_shared_cuda(void **state)
     }
 }
 
-static void test_no_f64_cuda(void **state)
+TEST_IN(cuda, test_no_f64_cuda)
 {
-    (void)state;
     world c = make_world(dims(TS_F64, 5, 130, 3), 62);
     assert_int_equal(linear_with(&c.d, &c.w, &c.in, &c.y, 1), TS_E_DTYPE);
     assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 1), TS_E_DTYPE);
@@ -509,30 +491,8 @@ int main(int argc, char **argv)
 {
     on_cuda = argc > 1 && !strcmp(argv[1], "cuda");
     if (on_cuda && no_cuda()) return 77;
-    const struct CMUnitTest few[] = {
-        /* for a tool that takes seconds a call */
-        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_rows_alone),
-    };
-    if (argc > 2 && !strcmp(argv[2], "few")) return cmocka_run_group_tests(few, NULL, NULL);
-    const struct CMUnitTest refusals[] = {
-        cmocka_unit_test(test_out_of_range),
-        cmocka_unit_test(test_bad_codes),
-    };
-    const struct CMUnitTest cuda[] = {
-        cmocka_unit_test(test_out_of_range_cuda), cmocka_unit_test(test_bad_codes_cuda),
-        cmocka_unit_test(test_large_cuda),        cmocka_unit_test(test_rows_shared_cuda),
-        cmocka_unit_test(test_no_f64_cuda),
-    };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_dtypes),
-        cmocka_unit_test(test_tiles),         cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_wide),          cmocka_unit_test(test_rows_alone),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_exact_differences),
-        cmocka_unit_test(test_hidden_inputs), cmocka_unit_test(test_extreme_inputs),
-        cmocka_unit_test(test_not_finite),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed + (on_cuda ? cmocka_run_group_tests(cuda, NULL, NULL)
-                             : cmocka_run_group_tests(refusals, NULL, NULL));
+    /* for a tool that takes seconds a call */
+    if (argc > 2 && !strcmp(argv[2], "few")) return run_group("few", NULL, NULL);
+    return unit_run() + run_group("few", NULL, NULL) +
+           run_group(on_cuda ? "cuda" : "refusals", NULL, NULL);
 }

@@ -54,21 +54,19 @@ static double worst_gradient(const ts_ternary_dims *d)
     return worst;
 }
 
-static void reference_is_differentiated(void **state)
+TEST(reference_is_differentiated)
 {
-    (void)state;
     assert_true(worst_gradient(&small) < 1e-7);
     assert_true(worst_gradient(&other) < 1e-7);
 }
 
 /* With noise, results move, but only as far as roundings take them. */
-static void noise_is_small(void **state)
+TEST(noise_is_small)
 {
     int64_t n;
     int32_t tokens[21];
     double *w = some_weights(&small, &n), *g = malloc((size_t)n * sizeof *g);
     double *noisy = malloc((size_t)n * sizeof *noisy), most = 0;
-    (void)state;
     fill_tokens(&small, tokens, 21);
     const double nll = ts_tref_run(&small, w, 3, 7, tokens, 0, g);
     const double off = fabs(ts_tref_run(&small, w, 3, 7, tokens, 77, noisy) - nll);
@@ -81,13 +79,12 @@ static void noise_is_small(void **state)
 }
 
 /* 12 bytes per weight are kept: latent and moments; and the gradient is among the workspace. */
-static void bytes_a_weight(void **state)
+TEST(bytes_a_weight)
 {
     const ts_ternary_dims d = { 256, 128, 2, 4, 2, 32, 384, 1, 2, 10000, 1e-6 };
     const ts_exec         x = { .device = TS_CPU, .n_threads = 1 };
     const double          n = (double)(ts_tref_latents(&d) + ts_tref_norms(&d));
     size_t                kept, work;
-    (void)state;
     assert_int_equal(ts_ternary_bytes(&d, &x, &kept, &work), TS_OK);
     assert_true((double)kept < 12 * n + 1024);
     assert_true((double)work > 4 * n);
@@ -100,7 +97,7 @@ static void bytes_a_weight(void **state)
 
 /* The workspace of kernels does not only grow with the batch: every size up to the maximum must
  * work. */
-static void workspace_serves_all(void **state)
+TEST(workspace_serves_all)
 {
     const ts_ternary_dims d = { 40, 32, 1, 4, 2, 8, 48, 40, 70, 10000, 1e-6 };
     const int             threads[] = { 1, 2, 7 };
@@ -109,7 +106,6 @@ static void workspace_serves_all(void **state)
     float                *latent = malloc((size_t)n * sizeof *latent);
     int32_t               tokens[40 * 70];
     ts_ternary           *m;
-    (void)state;
     assert_non_null(latent);
     for (int64_t i = 0; i < n; i++) latent[i] = (float)w[i];
     fill_tokens(&d, tokens, 40 * 70);
@@ -132,15 +128,4 @@ static void workspace_serves_all(void **state)
     }
     free(w);
     free(latent);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_is_differentiated),
-        cmocka_unit_test(noise_is_small),
-        cmocka_unit_test(bytes_a_weight),
-        cmocka_unit_test(workspace_serves_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

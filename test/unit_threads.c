@@ -113,10 +113,9 @@ static void fill(float *p, int64_t n, uint64_t seed)
 
 static caller alone, at_once[CALLERS];
 
-static void calls_at_the_same_time_do_not_disturb_each_other(void **state)
+TEST(calls_at_the_same_time_do_not_disturb_each_other)
 {
     pthread_t thread[CALLERS];
-    (void)state;
     fill(q, SIZE, 1), fill(k, SIZE, 2), fill(v, SIZE, 3), fill(dout, SIZE, 4);
     fill(gamma, DIM, 5), fill(beta, DIM, 6);
     alone.n_threads = 1;
@@ -133,22 +132,12 @@ static void calls_at_the_same_time_do_not_disturb_each_other(void **state)
     }
 }
 
-static void a_negative_number_of_threads_is_the_default(void **state)
+TEST(a_negative_number_of_threads_is_the_default)
 {
-    (void)state;
     for (int n = -2; n < 1; n++) {
         at_once[0].n_threads = n;
         run(&at_once[0]);
         assert_int_equal(at_once[0].n_failed, 0);
         assert_memory_equal(&at_once[0].r, &alone.r, sizeof alone.r);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_at_the_same_time_do_not_disturb_each_other),
-        cmocka_unit_test(a_negative_number_of_threads_is_the_default),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

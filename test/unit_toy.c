@@ -74,9 +74,8 @@ static double changed(const kind *k, bool swap)
     return (double)n / TRIALS;
 }
 
-static void test_power(void **state)
+TEST(test_power)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (int swap = 0; swap < 2; swap++) {
             const double share = changed(&kinds[i], swap);
@@ -88,11 +87,10 @@ static void test_power(void **state)
 
 /* A plain string as a pass: every row has the bits of next. And a tree: two branches behind a
  * prompt, numbered in turn. */
-static void test_pass_is_plain(void **state)
+TEST(test_pass_is_plain)
 {
     enum { P = 5, N = 6, R = P + N };
     const int32_t parent[N] = { -1, -1, 0, 1, 2, 3 };
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         const int64_t V = kinds[i].n_vocab;
         float  *got = calloc((size_t)(R * V), sizeof *got), *want = calloc((size_t)V, sizeof *want);
@@ -124,10 +122,9 @@ static void test_pass_is_plain(void **state)
 }
 
 /* What only the rows of the prompt see reaches the nodes by way of them; and positions count. */
-static void test_pass_has_power(void **state)
+TEST(test_pass_has_power)
 {
     enum { R = 6 };
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         const int64_t V = kinds[i].n_vocab, last = R - 1;
         float        *a = calloc((size_t)V, sizeof *a), *b = calloc((size_t)V, sizeof *b);
@@ -174,14 +171,13 @@ static int64_t in_common(const float *a, const float *b, int64_t n)
 /* The timed model: strings share neither logits nor what they add up to, so that nothing of one
  * row saves work on another; logits are within what the oracle's table reaches; the largest ones
  * differ; the most probable token has a share as in a law that is worth searching. */
-static void test_noise(void **state)
+TEST(test_noise)
 {
     enum { V = 32000, N = 24 };
     float   *row = calloc((size_t)N * V, sizeof *row);
     double   sum[N], best = 0;
     uint32_t digest[N];
     ts_drawn m;
-    (void)state;
     ts_model_draw(&m, TS_TOY_NOISE, 17, V, 0);
     const ts_toy toy = ts_model_toy(&m);
     for (int32_t i = 0; i < N; i++) { /* of two tokens, of which each is another's */
@@ -207,9 +203,8 @@ static void test_noise(void **state)
     free(row);
 }
 
-static void test_refuses(void **state)
+TEST(test_refuses)
 {
-    (void)state;
     const int32_t text[] = { 0, 97 }, far = -1;
     float         row[97];
     ts_drawn      m;
@@ -223,9 +218,8 @@ static void test_refuses(void **state)
 
 /* Drafts that never match would let any walk pass: every cycle accepts a node, in every case that
  * has room for one and whose rows are rows. */
-static void test_drafts_match(void **state)
+TEST(test_drafts_match)
 {
-    (void)state;
     for (const ts_case *c = ts_tree_verify_cases(); c->use & TS_USE_CHECK; c++) {
         const int64_t n_node = c->dim[NODES], most = c->dim[MAX_NEW];
         if (n_node < 1 || most < 1 || c->dim[VOCAB] > 1000) continue;
@@ -247,14 +241,4 @@ static void test_drafts_match(void **state)
             ts_tree_quiz_free(&q);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_power),          cmocka_unit_test(test_pass_is_plain),
-        cmocka_unit_test(test_pass_has_power), cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_drafts_match),   cmocka_unit_test(test_noise),
-    };
-    return cmocka_run_group_tests_name("toy", tests, NULL, NULL);
 }

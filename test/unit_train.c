@@ -222,9 +222,8 @@ static void check_gradient(const char *name, ts_net_options o, int kind, int64_t
     ts_net_free(&n);
 }
 
-static void gradients(void **state)
+TEST(gradients)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         check_gradient("1,8,2/1,4,12,11", net_options(1, 8, 2, 1, 4, 12, 11), kind, 1);
         check_gradient("2,12,4/2,6,20,17", net_options(2, 12, 4, 2, 6, 20, 17), kind, 1);
@@ -236,9 +235,8 @@ static void gradients(void **state)
 
 /* The oracle must be able to see a fault: with one input token changed its loss and the net's part.
  */
-static void another_input_is_another_loss(void **state)
+TEST(another_input_is_another_loss)
 {
-    (void)state;
     ts_net_options o = net_options(1, 8, 2, 1, 4, 12, 11);
     o.dtype = TS_F64;
     ts_net      *n = net_of(&o, 3);
@@ -259,9 +257,8 @@ static void another_input_is_another_loss(void **state)
 
 /* Against the definition in plain words: in each span of 256 weights of a row one scale, the mean
  * of their magnitudes in f16, and a weight is 0 where twice its magnitude does not exceed it. */
-static void one_scale_for_two_groups(void **state)
+TEST(one_scale_for_two_groups)
 {
-    (void)state;
     ts_net_options o = net_options(1, 300, 2, 2, 4, 310, 13);
     set_kind(&o, 2);
     ts_net       *n = net_of(&o, 0x5eed);
@@ -290,9 +287,8 @@ static void one_scale_for_two_groups(void **state)
 
 /* ---- float against double ---- */
 
-static void float_near_double(void **state)
+TEST(float_near_double)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         ts_net_options o = net_options(2, 128, 4, 2, 32, 384, 256);
         o.n_token = 40;
@@ -326,9 +322,8 @@ static void float_near_double(void **state)
 
 /* ---- what must not change ---- */
 
-static void threads_change_no_bit(void **state)
+TEST(threads_change_no_bit)
 {
-    (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
         ts_net_options o = net_options(2, 160, 4, 2, 32, 400, 300);
         o.n_batch = 5;
@@ -356,9 +351,8 @@ static void threads_change_no_bit(void **state)
 }
 
 /* Padding, and values at positions without a target, change neither losses nor gradients. */
-static void padding_counts_for_nothing(void **state)
+TEST(padding_counts_for_nothing)
 {
-    (void)state;
     ts_net_options o = net_options(2, 12, 4, 2, 6, 20, 17);
     ts_net        *n = net_of(&o, 1), *other = net_of(&o, 1);
     ts_net_batch   b = batch_of(&o);
@@ -377,9 +371,8 @@ static void padding_counts_for_nothing(void **state)
     ts_net_free(&other);
 }
 
-static void gradients_add_up(void **state)
+TEST(gradients_add_up)
 {
-    (void)state;
     ts_net_options o = net_options(2, 12, 4, 2, 6, 20, 17);
     o.dtype = TS_F64;
     ts_net_batch b = batch_of(&o);
@@ -400,9 +393,8 @@ static void gradients_add_up(void **state)
 }
 
 /* ln(softmax + tiny) would be capped near 23. */
-static void a_gap_of_logits_is_not_capped(void **state)
+TEST(a_gap_of_logits_is_not_capped)
 {
-    (void)state;
     ts_net_options o = net_options(1, 8, 2, 1, 4, 12, 11);
     ts_net        *n = net_of(&o, 1);
     ts_net_batch   b = batch_of(&o);
@@ -421,9 +413,8 @@ static void a_gap_of_logits_is_not_capped(void **state)
     ts_net_free(&n);
 }
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     ts_net_options o = net_options(1, 8, 2, 1, 4, 12, 11);
     char           why[TS_MODEL_WHY] = "";
     ts_net        *n = net_of(&o, 1), *none;
@@ -449,20 +440,4 @@ static void refusals(void **state)
     assert_null(none);
     batch_free(&b);
     ts_net_free(&n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(another_input_is_another_loss),
-        cmocka_unit_test(one_scale_for_two_groups),
-        cmocka_unit_test(float_near_double),
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(padding_counts_for_nothing),
-        cmocka_unit_test(gradients_add_up),
-        cmocka_unit_test(a_gap_of_logits_is_not_capped),
-        cmocka_unit_test(refusals),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

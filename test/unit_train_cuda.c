@@ -73,9 +73,8 @@ static void unlike(ts_net *n, const ts_net_options *o)
 
 /* ---- against the CPU ---- */
 
-static void equal_to_cpu(void **state)
+TEST(equal_to_cpu)
 {
-    (void)state;
     for (int i = 0; i < KINDS * SHAPES; i++) {
         ts_net_options o = shape(i / KINDS);
         set_kind(&o, i % KINDS);
@@ -111,9 +110,8 @@ static void equal_to_cpu(void **state)
 }
 
 /* Of equal logits the first is the most probable: all are 0 where the embedding is. */
-static void equal_logits(void **state)
+TEST(equal_logits)
 {
-    (void)state;
     for (int i = 0; i < SHAPES; i++) {
         ts_net_options o = shape(i);
         ts_net        *cuda = on_cuda(o, TS_BF16, 3);
@@ -134,9 +132,8 @@ static void equal_logits(void **state)
 
 /* Steps of both, each from the CPU's weights and moments: after one step a latent that lies at half
  * its scale has other codes here and there, and all that follows is another training. */
-static void steps_equal_the_cpu(void **state)
+TEST(steps_equal_the_cpu)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const ts_adamw how = { 1e-3, 0.9, 0.95, 1e-4, 0.1, i < 2 ? 0.5 : 0 };
         ts_net_options o = shape(i / 2);
@@ -183,9 +180,8 @@ static void steps_equal_the_cpu(void **state)
 
 /* A product's element is off by 2^-9 of itself, once; a gradient by what dozens of those add up to.
  */
-static void bf16_is_near(void **state)
+TEST(bf16_is_near)
 {
-    (void)state;
     for (int i = 0; i < 2 * SHAPES; i++) {
         ts_net_options o = shape(i / 2);
         o.ternary = i % 2;
@@ -212,9 +208,8 @@ static void bf16_is_near(void **state)
 /* ---- what must not change ---- */
 
 /* The first pass is launched, the second recorded, the third played. */
-static void same_bits(void **state)
+TEST(same_bits)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const ts_adamw how = { 1e-3, 0.9, 0.95, 1e-8, 0.1, 1 };
         ts_net_options o = shape(i / 2);
@@ -243,9 +238,8 @@ static void same_bits(void **state)
 }
 
 /* In bf16 the recorded graph computes weights' gradients in parallel with the rest. */
-static void played_is_launched(void **state)
+TEST(played_is_launched)
 {
-    (void)state;
     for (int k = 0; k < 2; k++) {
         ts_net_options o = shape(1);
         o.dims.n_layer = 3;
@@ -275,9 +269,8 @@ static void played_is_launched(void **state)
     }
 }
 
-static void gradients_add_up(void **state)
+TEST(gradients_add_up)
 {
-    (void)state;
     ts_net_options o = shape(0);
     ts_net        *once = on_cuda(o, TS_F32, 1), *twice = on_cuda(o, TS_F32, 1);
     ts_net_batch   b = batch_of(&o);
@@ -296,9 +289,8 @@ static void gradients_add_up(void **state)
 
 /* ---- what cannot be ---- */
 
-static void refusals(void **state)
+TEST(refusals)
 {
-    (void)state;
     ts_net_options o = shape(1);
     char           why[TS_MODEL_WHY] = "";
     o.ternary = true;
@@ -338,9 +330,8 @@ static void refusals(void **state)
     ts_net_free(&n);
 }
 
-static void no_device(void **state)
+TEST_IN(without, no_device)
 {
-    (void)state;
     ts_net_options o = shape(0);
     char           why[TS_MODEL_WHY] = "";
     ts_net        *n;
@@ -355,14 +346,7 @@ static void no_device(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_to_cpu),     cmocka_unit_test(steps_equal_the_cpu),
-        cmocka_unit_test(bf16_is_near),     cmocka_unit_test(same_bits),
-        cmocka_unit_test(gradients_add_up), cmocka_unit_test(played_is_launched),
-        cmocka_unit_test(equal_logits),     cmocka_unit_test(refusals),
-    };
-    const struct CMUnitTest without[] = { cmocka_unit_test(no_device) };
-    if (!ts_cuda_unavailable_reason()) return cmocka_run_group_tests(tests, NULL, NULL);
-    const int failed = cmocka_run_group_tests(without, NULL, NULL);
+    if (!ts_cuda_unavailable_reason()) return unit_run();
+    const int failed = run_group("without", NULL, NULL);
     return failed ? failed : 77;
 }

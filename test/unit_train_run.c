@@ -40,9 +40,8 @@ static void by_formula(slow *s, const ts_adamw *h, const double *g, int step)
     }
 }
 
-static void adamw_is_the_formula(void **state)
+TEST(adamw_is_the_formula)
 {
-    (void)state;
     const double clips[] = { 0, 0.5, 1e9 };
     for (int k = 0; k < 3; k++) {
         const ts_adamw how = { 0.01, 0.9, 0.95, 1e-8, 0.1, clips[k] };
@@ -64,9 +63,8 @@ static void adamw_is_the_formula(void **state)
 }
 
 /* A gradient that is not one changes nothing. */
-static void adamw_refuses(void **state)
+TEST(adamw_refuses)
 {
-    (void)state;
     float                 w[2] = { 1, 2 }, m[2] = { 0 }, v[2] = { 0 }, g[2] = { 1, NAN };
     double                norm;
     const ts_clipped_args a = { { 0.1, 0.9, 0.95, 1e-8, 0.1, 1 }, 2, 2, 1, w, m, v, g, &norm, 1 };
@@ -75,9 +73,8 @@ static void adamw_refuses(void **state)
 }
 
 /* Masters of 16 bits would stand still. */
-static void small_rates_add_up(void **state)
+TEST(small_rates_add_up)
 {
-    (void)state;
     float  w = 1, m = 0, v = 0, g = 1;
     double norm;
     for (int step = 1; step <= 1000; step++) {
@@ -89,9 +86,8 @@ static void small_rates_add_up(void **state)
     assert_true(fabs(w - (1 - 1e-3)) <= 1000 * 0x1p-24);
 }
 
-static void schedule(void **state)
+TEST(schedule)
 {
-    (void)state;
     assert_true(fabs(ts_schedule(2, 0.1, 10, 110, 1) - 0.2) <= 1e-15);
     assert_true(fabs(ts_schedule(2, 0.1, 10, 110, 10) - 2) <= 1e-15);
     assert_true(fabs(ts_schedule(2, 0.1, 10, 110, 60) - 1.1) <= 1e-15);
@@ -155,9 +151,8 @@ static bool train(ts_train_options t, int64_t n_batch, bool ternary, killer *k, 
 }
 
 /* Two batches of two, added up, are one of four. */
-static void accumulation(void **state)
+TEST(accumulation)
 {
-    (void)state;
     ts_train_options two = options_of(NULL), one = two;
     killer           a = { 0 }, b = { 0 };
     ts_train_result  r;
@@ -219,9 +214,8 @@ static void *take_part(void *user)
 }
 
 /* Two with two sequences each are one with four; and they stay together. */
-static void team(void **state)
+TEST(team)
 {
-    (void)state;
     meeting         m;
     member          who[TEAM];
     pthread_t       thread[TEAM];
@@ -251,9 +245,8 @@ static void team(void **state)
     assert_true(off <= 1e-4);
 }
 
-static void ends_early(void **state)
+TEST(ends_early)
 {
-    (void)state;
     ts_train_options t = options_of(NULL);
     killer           k = { 0 };
     ts_train_result  r;
@@ -344,9 +337,8 @@ static void same_file(const char *a, const char *b, const char *name)
     for (int i = 0; i < 2; i++) fclose(f[i]);
 }
 
-static void killed_and_resumed(void **state)
+TEST_IN(first, killed_and_resumed)
 {
-    (void)state;
     static char whole[256][32], parts[256][32];
     for (int ternary = 0; ternary < 2; ternary++) {
         char undisturbed[] = "train-whole-XXXXXX", disturbed[] = "train-parts-XXXXXX";
@@ -383,9 +375,8 @@ static void refuse(const ts_train_options *t, const char *word)
     if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
 }
 
-static void wrong_checkpoints(void **state)
+TEST(wrong_checkpoints)
 {
-    (void)state;
     char            folder[] = "train-wrong-XXXXXX", path[64];
     killer          k = { 0 };
     ts_train_result r;
@@ -425,29 +416,21 @@ static void wrong_checkpoints(void **state)
  * CUDA's state does not survive a fork. */
 static int on_cuda(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(killed_and_resumed) };
-    const pid_t             pid = fork();
-    int                     status = 0;
+    const pid_t pid = fork();
+    int         status = 0;
     if (!pid) _exit(ts_cuda_unavailable_reason() ? 77 : 0);
     if (pid < 0 || waitpid(pid, &status, 0) != pid) return 1;
     if (!WIFEXITED(status) || WEXITSTATUS(status)) return 77;
     device = TS_CUDA;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_group("first", NULL, NULL);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_and_resumed), /* first: it forks */
-        cmocka_unit_test(adamw_is_the_formula), cmocka_unit_test(adamw_refuses),
-        cmocka_unit_test(small_rates_add_up),   cmocka_unit_test(schedule),
-        cmocka_unit_test(accumulation),         cmocka_unit_test(team),
-        cmocka_unit_test(ends_early),           cmocka_unit_test(wrong_checkpoints),
-    };
     char folder[] = "/tmp/unit-train-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder)) return 1;
     const bool cuda = argc > 1 && !strcmp(argv[1], "cuda");
-    const int  failed = cuda ? on_cuda() : cmocka_run_group_tests(tests, NULL, NULL);
+    const int  failed = cuda ? on_cuda() : run_group("first", NULL, NULL) + unit_run();
     if (chdir("/") || rmdir(folder)) return 1;
     return failed;
 }

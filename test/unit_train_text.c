@@ -41,9 +41,8 @@ static char *prose(int n_document, uint64_t seed)
     return text;
 }
 
-static void documents(void **state)
+TEST(documents)
 {
-    (void)state;
     ts_corpus      *c = corpus_of("\n \none\nmore \n\ntwo\n\t\n\none\nmore\r\n\r\nthree four", 1);
     ts_corpus_facts f = ts_corpus_facts_of(c);
     assert_int_equal(f.n_document, 3);
@@ -53,9 +52,8 @@ static void documents(void **state)
     ts_corpus_free(&c);
 }
 
-static void bad_texts(void **state)
+TEST(bad_texts)
 {
-    (void)state;
     char       why[TS_MODEL_WHY] = "";
     ts_corpus *c;
     assert_false(ts_corpus_parse("one document", 12, 1, &c, why));
@@ -76,9 +74,8 @@ static void bad_texts(void **state)
 
 /* What is held out depends on the seed and on nothing else, and overlap is seen where there is
  * some: a document of both halves' words, whichever half it comes into. */
-static void splits(void **state)
+TEST(splits)
 {
-    (void)state;
     char           *text = prose(200, 4);
     ts_corpus      *c = corpus_of(text, 1), *same = corpus_of(text, 1), *other = corpus_of(text, 2);
     ts_corpus_facts f = ts_corpus_facts_of(c), g = ts_corpus_facts_of(same),
@@ -131,9 +128,8 @@ static int64_t round_trip(const ts_tokenizer *t, const char *text, size_t n)
     return n_token;
 }
 
-static void first_merges(void **state)
+TEST(first_merges)
 {
-    (void)state;
     /* Whatever is held out, "abab" is there most: ab first, then ab ab; nothing else twice. */
     ts_corpus    *c = corpus_of("abab\n\nababx\n\nababy\n\nababz", 1);
     ts_tokenizer *t = tokenizer_of(c, 1000);
@@ -148,9 +144,8 @@ static void first_merges(void **state)
     ts_corpus_free(&c);
 }
 
-static void vocabularies(void **state)
+TEST(vocabularies)
 {
-    (void)state;
     char      *text = prose(300, 9);
     ts_corpus *c = corpus_of(text, 1);
     int64_t    before = INT64_MAX;
@@ -172,9 +167,8 @@ static void vocabularies(void **state)
 
 /* ---- sequences ---- */
 
-static void sequences(void **state)
+TEST(sequences)
 {
-    (void)state;
     char         *text = prose(60, 2), why[TS_MODEL_WHY] = "";
     ts_corpus    *c = corpus_of(text, 1);
     ts_tokenizer *t = tokenizer_of(c, 300);
@@ -284,9 +278,8 @@ static int decoded(const char *packed, const char *dense)
 
 static const char *const files[] = { "config.json", "model.safetensors", "ternary.safetensors" };
 
-static void exports(void **state)
+TEST(exports)
 {
-    (void)state;
     for (int ternary = 0; ternary < 2; ternary++) {
         char           folder[] = "/tmp/unit-train-XXXXXX", why[TS_MODEL_WHY] = "", path[64];
         ts_net_options o = net_options(2, 144, 4, 2, 12, 200, 300);
@@ -382,9 +375,8 @@ static void same_tensors(const char *a, const char *b)
 }
 
 /* With the weights that transformers wrote the net has its losses, and writes its file again. */
-static void as_transformers_has_it(void **state)
+TEST(as_transformers_has_it)
 {
-    (void)state;
     char           folder[] = "/tmp/unit-train-XXXXXX", why[TS_MODEL_WHY] = "", path[64];
     json_t        *golden = read_json(checkpoint("qwen3", "golden.json"));
     size_t         n_file, n_rows = json_array_size(json_object_get(golden, "rows"));
@@ -429,15 +421,4 @@ static void as_transformers_has_it(void **state)
     json_decref(golden);
     batch_free(&b);
     ts_net_free(&n);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(documents),    cmocka_unit_test(bad_texts),
-        cmocka_unit_test(splits),       cmocka_unit_test(first_merges),
-        cmocka_unit_test(vocabularies), cmocka_unit_test(sequences),
-        cmocka_unit_test(exports),      cmocka_unit_test(as_transformers_has_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

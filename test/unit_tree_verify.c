@@ -46,9 +46,8 @@ static const trap traps[] = {
     { "the whole tree is right", 4, { 0, 1, 2, 3 }, { -1, 0, 1, 2 }, 5, 4 },
 };
 
-static void traps_one_by_one(void **state)
+TEST(traps_one_by_one)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
         for (int trial = 0; trial < 40; trial++) {
             const trap *const at = traps + i;
@@ -76,9 +75,8 @@ static void traps_one_by_one(void **state)
 }
 
 /* A wrong root, whose child is what the model would say after it. */
-static void children_of_the_refused_stay_out(void **state)
+TEST(children_of_the_refused_stay_out)
 {
-    (void)state;
     for (int trial = 0; trial < 40; trial++) {
         text    prompt = drawn_prompt(N_VOCAB, 3), wrong = prompt;
         int32_t plain[3];
@@ -96,9 +94,8 @@ static void children_of_the_refused_stay_out(void **state)
     }
 }
 
-static void no_more_than_asked_for(void **state)
+TEST(no_more_than_asked_for)
 {
-    (void)state;
     const text prompt = drawn_prompt(N_VOCAB, 4);
     int32_t    plain[8];
     toy        t;
@@ -121,9 +118,8 @@ static void no_more_than_asked_for(void **state)
 
 /* ---- masks ---- */
 
-static void masks_by_the_rules(void **state)
+TEST(masks_by_the_rules)
 {
-    (void)state;
     static uint8_t visible[80 * 80];
     static float   bias[80 * 80];
     int64_t        position[80];
@@ -154,9 +150,8 @@ static void masks_by_the_rules(void **state)
 
 /* With this mask a row's logits do not change with a cousin, and the prompt's are a plain pass's.
  */
-static void cousins_do_not_meet(void **state)
+TEST(cousins_do_not_meet)
 {
-    (void)state;
     const ts_device         device = where;
     float                   tree_row[N_VOCAB], moved[N_VOCAB], plain[N_VOCAB];
     int32_t                 token[6] = { 5, 9, 1, 40, 41, 42 };
@@ -211,9 +206,8 @@ static int32_t chosen(int64_t n_vocab, double temperature, double u)
     return v.out[0];
 }
 
-static void choices_at_the_edge(void **state)
+TEST(choices_at_the_edge)
 {
-    (void)state;
     enum { MANY = 10000 };
     static float x[MANY];
     const double last_u = 1 - 0x1p-53;
@@ -260,9 +254,8 @@ static void make_nonfinite(int64_t r, float *out, int64_t n_vocab)
         if (v == n_vocab / 2 || nonfinite_value == -INFINITY) out[v] = nonfinite_value;
 }
 
-static void a_nonfinite_row_on_the_way_is_refused(void **state)
+TEST(a_nonfinite_row_on_the_way_is_refused)
 {
-    (void)state;
     const float  values[] = { NAN, INFINITY, -INFINITY };
     const double u[4] = { 0.1, 0.2, 0.3, 0.4 };
     const text   prompt = drawn_prompt(N_VOCAB, 3);
@@ -317,9 +310,8 @@ static void refuse(ts_tree_verify_args a, ts_status status)
     if (status) assert_memory_equal(&v, &before, sizeof v);
 }
 
-static void invalid_calls_are_refused(void **state)
+TEST(invalid_calls_are_refused)
 {
-    (void)state;
     const text          prompt = { 2, { 1, 96 } }, high = { 2, { 1, 97 } }, low = { 2, { -1, 1 } };
     const tree          g = { 3, { 0, 96, 5 }, { -1, 0, 0 } };
     const int32_t       self[] = { -1, 1, 0 }, late[] = { 2, 0, 0 }, deep[] = { -2, 0, 0 };
@@ -372,9 +364,8 @@ static void invalid_calls_are_refused(void **state)
     toy_free(&t);
 }
 
-static void masks_refuse_no_trees(void **state)
+TEST(masks_refuse_no_trees)
 {
-    (void)state;
     const int32_t           late[] = { 0 };
     const ts_exec           x = { 0 };
     uint8_t                 visible[4] = { 9, 9, 9, 9 };
@@ -422,9 +413,8 @@ static void masks_refuse_no_trees(void **state)
     assert_int_equal(ts_tree_mask(&c, &x), TS_E_ARG);
 }
 
-static void short_workspaces_are_refused(void **state)
+TEST(short_workspaces_are_refused)
 {
-    (void)state;
     const text    prompt = { 2, { 1, 2 } };
     const tree    g = { 1, { 5 }, { -1 } };
     const ts_exec none = { 0 }, gpu = { .device = TS_CUDA };
@@ -452,20 +442,8 @@ static void short_workspaces_are_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traps_one_by_one),
-        cmocka_unit_test(children_of_the_refused_stay_out),
-        cmocka_unit_test(no_more_than_asked_for),
-        cmocka_unit_test(masks_by_the_rules),
-        cmocka_unit_test(cousins_do_not_meet),
-        cmocka_unit_test(choices_at_the_edge),
-        cmocka_unit_test(a_nonfinite_row_on_the_way_is_refused),
-        cmocka_unit_test(invalid_calls_are_refused),
-        cmocka_unit_test(masks_refuse_no_trees),
-        cmocka_unit_test(short_workspaces_are_refused),
-    };
     const int absent = choose_device(argc, argv);
     if (absent) return absent;
     draw_seed("TREE_SEED");
-    return cmocka_run_group_tests_name("tree_verify", tests, NULL, NULL);
+    return unit_run();
 }

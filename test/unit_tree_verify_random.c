@@ -38,9 +38,8 @@ static tree drawn_tree(int64_t n_vocab, const int32_t *plain)
     return g;
 }
 
-static void equals_plain_decoding(void **state)
+TEST(equals_plain_decoding)
 {
-    (void)state;
     int64_t n_trees = 0, n_accepted = 0, n_behind = 0, n_truncated = 0;
     for (int sequence = 0; n_trees < TREES; sequence++) {
         const int64_t n_vocab = 2 + below(sequence % 3 ? 20 : 200);
@@ -82,9 +81,8 @@ static void equals_plain_decoding(void **state)
 }
 
 /* A vocabulary of many pieces, on any number of threads and by any instructions. */
-static void large_vocabularies(void **state)
+TEST(large_vocabularies)
 {
-    (void)state;
     enum { N_VOCAB = 60000 };
     for (int trial = 0; trial < 6; trial++) {
         const double temperature = trial % 2 ? 0.8 : 0;
@@ -137,9 +135,8 @@ static double chi_square(const double *p, const int64_t *count)
 /* Seven degrees of freedom exceed this once in some five million times. */
 static const double limit = 46;
 
-static void residual_has_the_target_law(void **state)
+TEST(residual_has_the_target_law)
 {
-    (void)state;
     const ts_exec x = { 0 };
     double        worst = 0;
     int64_t       n_accepted = 0;
@@ -176,9 +173,8 @@ static void residual_has_the_target_law(void **state)
 }
 
 /* Where both laws are one, the first child is always taken. */
-static void residual_of_equal_laws(void **state)
+TEST(residual_of_equal_laws)
 {
-    (void)state;
     const ts_exec x = { 0 };
     double        p[WORDS], q[WORDS];
     for (int i = 0; i < WORDS; i++) p[i] = 1 + (double)below(7), q[i] = 4 * p[i];
@@ -194,9 +190,8 @@ static void residual_of_equal_laws(void **state)
 }
 
 /* A refusal that rounding alone can explain leaves p as it was, and never emits what cannot be. */
-static void residual_of_a_hair(void **state)
+TEST(residual_of_a_hair)
 {
-    (void)state;
     const ts_exec x = { 0 };
     const double  p[] = { 0, 1, 0x1p-1000, 0 }, q[] = { 0, 1, 0, 0 };
     const int32_t child[] = { 1, 1 };
@@ -220,9 +215,8 @@ static void residual_of_a_hair(void **state)
     }
 }
 
-static void residual_refusals(void **state)
+TEST(residual_refusals)
 {
-    (void)state;
     const ts_exec x = { 0 };
     const double  p[] = { 1, 2, 0 }, q[] = { 1, 0, 3 }, zero[] = { 0, 0, 0 };
     const double  minus[] = { 1, -1, 1 }, nan[] = { 1, NAN, 1 }, inf[] = { 1, INFINITY, 1 };
@@ -298,13 +292,8 @@ static void residual_refusals(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_plain_decoding),       cmocka_unit_test(large_vocabularies),
-        cmocka_unit_test(residual_has_the_target_law), cmocka_unit_test(residual_of_equal_laws),
-        cmocka_unit_test(residual_of_a_hair),          cmocka_unit_test(residual_refusals),
-    };
     const int absent = choose_device(argc, argv);
     if (absent) return absent;
     draw_seed("TREE_SEED");
-    return cmocka_run_group_tests_name("tree_verify_random", tests, NULL, NULL);
+    return unit_run();
 }
