@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""peers.py - peers for `touchstone bench`: run a case with NumPy, JAX or PyTorch.
+"""peers.py - the peers of `touchstone bench` and of `make bench-peers`: which there are, and how each runs a task.
 
-Started as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory of the case. Orders come on standard
-input, one per line: load (until `end`), run, store. Replies are `ok ...` or `no REASON`. Loading and
-storing are not timed; on a device `run` replies with the nanoseconds of its own events."""
+A peer is a class with a method per task, whose arguments and outputs are those of the task; a method
+prepare_TASK replaces the arguments first, untimed. bench/peers/ imports this file. `touchstone bench` starts it
+as `peers.py NAME cpu|cuda THREADS FD`; FD is the memory of the case. Orders come on standard input, one
+per line: load (until `end`), run, store. Replies are `ok ...` or `no REASON`. Loading and storing are not
+timed; on a device `run` replies with the nanoseconds of its own events."""
 import mmap
 import os
 import sys
-
 
 
 def must_be_square(q, k, layout, window):
@@ -17,6 +18,8 @@ def must_be_square(q, k, layout, window):
 
 
 class Numpy:
+    only = ()  # the tasks of a peer that inherits methods for more
+
     def __init__(self, device, threads):
         if device != "cpu":
             raise RuntimeError("numpy runs on the CPU only")
@@ -176,6 +179,8 @@ class Jax(Numpy):
 
 
 class Torch:
+    only = ()
+
     def __init__(self, device, threads):
         import torch
         self.torch, self.device = torch, device
@@ -256,15 +261,14 @@ class Torch:
     def attend(self, q, k, v, causal, scale, layout, window, **_):
         """With the kernel that PyTorch selects. Does not return lse."""
         must_be_square(q, k, layout, window)
-        return self.torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=bool(causal), scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+        return sdpa(None, q, k, v, bool(causal), scale)
 
     def flash_attention(self, **call):
         return {"o": self.attend(**call)}
 
     def prepare_flash_attention_backward(self, q, k, v, dout, **call):
         """The untimed forward pass."""
-        inputs = [t.requires_grad_() for t in (q, k, v)]
+        inputs = [t.detach().requires_grad_() for t in (q, k, v)]
         call = {name: value for name, value in call.items() if name not in ("o", "lse")}
         return {"o": self.attend(*inputs, **call), "inputs": inputs, "dout": dout}
 
@@ -275,7 +279,7 @@ class Torch:
         with self.torch.no_grad():
             return function(**arguments)
 
-    def timed(self, function, arguments):
+    def timed(self, run):
         """Cold L2: reads four gigabytes first, which also keeps the device busy while work is queued, so that
         only device time is measured."""
         torch = self.torch
@@ -285,7 +289,7 @@ class Torch:
         for _ in range(4):
             self.flush.sum()
         begin.record()
-        result = self.call(function, arguments)
+        result = run()
         end.record()
         torch.cuda.synchronize()
         return result, begin.elapsed_time(end) * 1e6
@@ -302,9 +306,7 @@ class Torch:
 class TorchLse(Torch):
     """The fastest eager method: no softmax is stored, and logits are ranked in their own dtype."""
 
-    layernorm_forward = layernorm_backward = flash_attention = flash_attention_backward = None
-    rms_norm_forward = rms_norm_backward = None
-    cross_entropy = cross_entropy_logits = None
+    only = ("softmax_topk",)
 
     def softmax_topk(self, logits, k, inv_temperature):
         torch, x = self.torch, logits
@@ -315,93 +317,90 @@ class TorchLse(Torch):
 
 
 class TorchCompile(Torch):
-    """torch.compile of layer norm, rms_norm, their backward passes, softmax then top-k, and
-    cross-entropy."""
+    """torch.compile of all tasks but attention. Each case is compiled anew: after a few shapes the compiler
+    silently falls back to eager mode."""
 
-    flash_attention = flash_attention_backward = None
+    only = ("layernorm_forward", "layernorm_backward", "rms_norm_forward", "rms_norm_backward", "softmax_topk",
+            "cross_entropy", "cross_entropy_logits")
+    prepare_rms_norm_backward = key = function = None
 
-    def __init__(self, device, threads):
-        super().__init__(device, threads)
-        torch = self.torch
-        self.forward = torch.compile(
-            lambda x, gamma, beta, eps: torch.native_layer_norm(x, (x.shape[1],), gamma, beta, eps))
-        self.backward = torch.compile(
-            lambda dy, x, mean, rstd, gamma: torch.ops.aten.native_layer_norm_backward(
-                dy, x, (x.shape[1],), mean, rstd, gamma, gamma, [True] * 3))
-        self.rms_forward = torch.compile(self.rms_rows)
-        self.rms_backward = torch.compile(self.rms_gradients)
-        self.topk = self.topk_key = None
-        self.loss = torch.compile(super().loss_of)
+    def once(self, function, *tensors, **fixed):
+        key = function.__name__, [(t.shape, t.stride(), t.dtype) for t in tensors if t is not None], fixed
+        if key != self.key:
+            self.torch._dynamo.reset()
+            more = {"mode": "max-autotune-no-cudagraphs"} if self.device == "cuda" else {}
+            self.function, self.key = self.torch.compile(function, dynamic=False, **more), key
+        return self.function(*tensors, **fixed)
 
     def loss_of(self, x, target, **rule):
-        return self.loss(x, target, **rule)
+        return self.once(super().loss_of, x, target, **rule)
 
-    @staticmethod
-    def rms_rows(x, residual, w, eps, w_offset):
+    def rms_rows(self, x, residual, w, eps, w_offset):
         r = x if residual is None else x + residual
         f = r.float()
         rstd = ((f * f).mean(1, keepdim=True) + eps).rsqrt()
-        return r, (f * rstd * (w.float() + w_offset)).to(x.dtype), rstd[:, 0]
+        y = (f * rstd * (w.float() + w_offset)).to(x.dtype)
+        return {"y": y, "rstd": rstd[:, 0], **({} if residual is None else {"r": r})}
 
-    @staticmethod
-    def rms_gradients(r, dy, dr, w, rstd, w_offset):
+    def rms_gradients(self, r, dy, dr, w, rstd, w_offset):
         rhat, d, s = r.float() * rstd[:, None], dy.float(), rstd[:, None]
         g = d * (w.float() + w_offset)
         dx = s * (g - rhat * (g * rhat).mean(1, keepdim=True))
-        return (dx if dr is None else dx + dr.float()).to(r.dtype), (d * rhat).sum(0)
+        return {"dx": (dx if dr is None else dx + dr.float()).to(r.dtype), "dw": (d * rhat).sum(0)}
 
     def rms_norm_forward(self, x, w, eps, w_offset, residual=None):
-        r, y, rstd = self.rms_forward(x, residual, w, eps, w_offset)
-        return {"y": y, "rstd": rstd, **({} if residual is None else {"r": r})}
-
-    prepare_rms_norm_backward = None
+        return self.once(self.rms_rows, x, residual, w, eps=eps, w_offset=w_offset)
 
     def rms_norm_backward(self, r, dy, w, rstd, w_offset, dr=None):
-        dx, dw = self.rms_backward(r, dy, dr, w, rstd, w_offset)
-        return {"dx": dx, "dw": dw}
+        return self.once(self.rms_gradients, r, dy, dr, w, rstd, w_offset=w_offset)
 
     def softmax_topk(self, logits, k, inv_temperature):
-        # compile each case separately: after a few shapes the compiler silently falls back to eager
-        # mode
-        key = logits.shape, logits.dtype, k, inv_temperature
-        if key != self.topk_key:
-            self.torch._dynamo.reset()
-            self.topk = self.torch.compile(super().softmax_topk, dynamic=False)
-            self.topk_key = key
-        return self.topk(logits, int(k), inv_temperature)
+        return self.once(super().softmax_topk, logits, k=int(k), inv_temperature=inv_temperature)
 
     def layernorm_forward(self, x, gamma, beta, eps):
-        y, mean, rstd = self.forward(x, gamma, beta, eps)
-        return {"y": y, "mean": mean, "rstd": rstd}
+        return self.once(super().layernorm_forward, x, gamma, beta, eps=eps)
 
     def layernorm_backward(self, x, dy, gamma, mean, rstd):
-        dx, dgamma, dbeta = self.backward(dy, x, mean.view(-1, 1), rstd.view(-1, 1), gamma)
-        return {"dx": dx, "dgamma": dgamma, "dbeta": dbeta}
+        return self.once(super().layernorm_backward, x, dy, gamma, mean, rstd)
 
 
-class TorchFlash(Torch):
+def sdpa(backend, q, k, v, causal=False, scale=None, mask=None):
+    """PyTorch's attention by one of its kernels, or by the one that it selects."""
+    from contextlib import nullcontext
+
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention as attention
+    with sdpa_kernel(getattr(SDPBackend, backend)) if backend else nullcontext():
+        return attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+
+
+class TorchEfficient(Torch):
+    """PyTorch's memory-efficient attention. If a kernel does not support shared keys, they are repeated as part of
+    the call."""
+
+    only = ("flash_attention", "flash_attention_backward")
+    backend = "EFFICIENT_ATTENTION"
+
+    def attend(self, q, k, v, causal, scale, layout, window, **_):
+        must_be_square(q, k, layout, window)
+        try:
+            return sdpa(self.backend, q, k, v, bool(causal), scale)
+        except RuntimeError:
+            if q.shape[1] == k.shape[1]:
+                raise
+            k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+            return sdpa(self.backend, q, k, v, bool(causal), scale)
+
+
+class TorchFlash(TorchEfficient):
     """PyTorch's FlashAttention, which returns lse. If it does not support shared keys, they are repeated:
     before the clock starts in forward, as part of the gradient in backward."""
 
-    layernorm_forward = layernorm_backward = softmax_topk = None
-    rms_norm_forward = rms_norm_backward = None
-    cross_entropy = cross_entropy_logits = None
     backend = "FLASH_ATTENTION"
 
     def fused(self, q, k, v, causal, scale):
         return self.torch.ops.aten._scaled_dot_product_flash_attention(
             q, k, v, 0.0, causal, False, scale=scale)
-
-    def attend(self, q, k, v, **call):
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        with sdpa_kernel(getattr(SDPBackend, self.backend)):
-            try:
-                return super().attend(q, k, v, **call)
-            except RuntimeError:
-                if q.shape[1] == k.shape[1]:
-                    raise
-                k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
-                return super().attend(q, k, v, **call)
 
     def prepare_flash_attention(self, q, k, v, causal, scale, layout, window, **_):
         must_be_square(q, k, layout, window)
@@ -429,8 +428,128 @@ class TorchCudnn(TorchFlash):
             q, k, v, None, True, 0.0, causal, False, scale=scale)
 
 
-PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.lse": TorchLse,
-         "torch.compile": TorchCompile, "torch.flash": TorchFlash, "torch.cudnn": TorchCudnn}
+# ---- packages of other projects, on a GPU ----
+
+def flash_attention_4():
+    from flash_attn.cute.interface import flash_attn_func
+    return flash_attn_func
+
+
+def flash_attention_2():
+    from flash_attn import flash_attn_func
+    return flash_attn_func
+
+
+def quack():
+    from quack.rmsnorm import layernorm_bwd, layernorm_fwd
+    return layernorm_fwd, layernorm_bwd
+
+
+def liger():
+    from liger_kernel.ops.layer_norm import layer_norm_backward, layer_norm_forward
+    return layer_norm_forward, layer_norm_backward
+
+
+# of flash-attn-4, flash-attn, quack-kernels, liger-kernel; cuDNN, cuBLAS and the compiler come with PyTorch
+PACKAGES = {"FlashAttention-4": flash_attention_4, "FlashAttention-2": flash_attention_2, "QuACK": quack, "Liger": liger}
+FOUND, MISSING = {}, {}  # what a package's function returned; why there is none
+
+
+def load(names=None):
+    for name in names or PACKAGES:
+        if name in FOUND or name in MISSING:
+            continue
+        try:
+            FOUND[name] = PACKAGES[name]()
+        except BaseException as error:  # a package that fails to import may raise anything, SystemExit too
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            MISSING[name] = " ".join(repr(error).split())[:200]
+
+
+def package(name):
+    """What a package offers, or an error that the caller reports."""
+    load([name])
+    if name not in FOUND:
+        raise RuntimeError("not installed")
+    return FOUND[name]
+
+
+class FlashAttention(Torch):
+    """FlashAttention's own package: tensors are [batch][row][head], and turned before the clock starts."""
+
+    only = ("flash_attention", "flash_attention_backward")
+    project = "FlashAttention-4"
+
+    def attend(self, q, k, v, causal, scale, layout, window, **_):
+        must_be_square(q, k, layout, 0)
+        more = {"window_size": (int(window) - 1, 0)} if window else {}
+        out = package(self.project)(q, k, v, softmax_scale=scale, causal=bool(causal), **more)
+        return out[0] if isinstance(out, tuple) else out
+
+    def prepare_flash_attention(self, q, k, v, **call):
+        q, k, v = (t.transpose(1, 2).contiguous() for t in (q, k, v))
+        return dict(call, q=q, k=k, v=v)
+
+    def flash_attention(self, **call):
+        return {"o": self.attend(**call).transpose(1, 2)}
+
+    def prepare_flash_attention_backward(self, q, k, v, dout, **call):
+        q, k, v, dout = (t.detach().transpose(1, 2).contiguous() for t in (q, k, v, dout))
+        return super().prepare_flash_attention_backward(q, k, v, dout, **call)
+
+    def flash_attention_backward(self, **call):
+        return {name: t.transpose(1, 2) for name, t in super().flash_attention_backward(**call).items()}
+
+
+class FlashAttention2(FlashAttention):
+    project = "FlashAttention-2"
+
+
+class Liger(Torch):
+    """Liger-Kernel's layer norm. Of the forward pass only y is returned."""
+
+    only = ("layernorm_forward", "layernorm_backward")
+    project = "Liger"
+
+    def layernorm_forward(self, x, gamma, beta, eps):
+        return {"y": package(self.project)[0](x, gamma, beta, eps)[0]}
+
+    def layernorm_backward(self, x, dy, gamma, mean, rstd):
+        return dict(zip(("dx", "dgamma", "dbeta"), package(self.project)[1](dy, x, gamma, gamma, mean, rstd)))
+
+
+class Quack(Liger):
+    """QuACK's layer norm, whose parameters are float."""
+
+    project = "QuACK"
+
+    def prepare_layernorm_forward(self, gamma, beta, **call):
+        return dict(call, gamma=gamma.float(), beta=beta.float())
+
+    def layernorm_forward(self, x, gamma, beta, eps):
+        return {"y": package(self.project)[0](x, gamma, beta, eps, True, True)[0]}
+
+    def prepare_layernorm_backward(self, gamma, **call):
+        return dict(call, gamma=gamma.float())
+
+    def layernorm_backward(self, x, dy, gamma, mean, rstd):
+        return dict(zip(("dx", "dgamma", "dbeta"), package(self.project)[1](x, gamma, dy, rstd, mean, True)))
+
+
+PEERS = {"numpy": Numpy, "jax": Jax, "torch": Torch, "torch.lse": TorchLse, "torch.compile": TorchCompile,
+         "torch.flash": TorchFlash, "torch.cudnn": TorchCudnn, "torch.efficient": TorchEfficient,
+         "flash-attn-4": FlashAttention, "flash-attn-2": FlashAttention2, "quack": Quack, "liger": Liger}
+
+
+def ready(peer, task, arguments):
+    """A function that runs the task; what the peer prepares is not part of it."""
+    function, prepare = getattr(peer, task, None), getattr(peer, "prepare_" + task, None)
+    if function is None or (peer.only and task not in peer.only):
+        raise RuntimeError(task + " is not supported")
+    if prepare:
+        arguments = prepare(**arguments)
+    return lambda: peer.call(function, arguments)
 
 
 class Case:
@@ -443,15 +562,12 @@ class Case:
         if dtype == "bf16" and not isinstance(peer, Torch):
             raise RuntimeError("bf16 is not supported")
         memory = mmap.mmap(fd, int(used))
-        self.function = getattr(peer, task, None)
-        if self.function is None:
-            raise RuntimeError(task + " is not supported")
-        self.arguments, self.outputs, self.result = {}, {}, None
+        arguments, self.outputs, self.result = {}, {}, None
         for line in lines:
             word = line.split()
             if word[0] == "scalar":
                 value = float(word[2])
-                self.arguments[word[1]] = int(value) if word[3:] == ["integer"] else value
+                arguments[word[1]] = int(value) if word[3:] == ["integer"] else value
                 continue
             name, role, kind = word[1:4]
             rows, cols, stride, offset, *shape = map(int, word[4:])
@@ -460,12 +576,10 @@ class Case:
             array = np.lib.stride_tricks.as_strided(flat, (rows, cols), (stride * size, size))
             array = array.reshape(shape)
             if role == "in":
-                self.arguments[name] = peer.put(name, array)
+                arguments[name] = peer.put(name, array)
             else:
                 self.outputs[name] = array, kind
-        prepare = getattr(peer, "prepare_" + task, None)
-        if prepare:
-            self.arguments = prepare(**self.arguments)
+        self.run = ready(peer, task, arguments)
 
 
 def serve(peer, fd):
@@ -481,10 +595,10 @@ def serve(peer, fd):
                 case = None
                 case = Case(peer, fd, line, lines)
             elif line.strip() == "run" and getattr(peer, "device", "cpu") == "cuda":
-                case.result, ns = peer.timed(case.function, case.arguments)
+                case.result, ns = peer.timed(case.run)
                 answer = "ok %.1f" % ns
             elif line.strip() == "run":
-                case.result = peer.call(case.function, case.arguments)
+                case.result = case.run()
             elif line.strip() == "store":
                 for name, (array, kind) in case.outputs.items():
                     if name not in case.result:  # left unwritten, which the bench reports

@@ -89,7 +89,7 @@ TEST(a_textbook_is_right)
     static const char *const task[] = { "softmax_topk", "layernorm_forward", "layernorm_backward" };
     for (int i = 0; i < 3; i++) {
         char path[512], text[256];
-        snprintf(path, sizeof path, "%s/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
+        snprintf(path, sizeof path, "%s/contest/entrant/textbook/%s", TS_TEST_SOURCE, task[i]);
         const char *reason = run(path, 12, 0, false, text);
         if (*reason) fail_msg("%s: %s: %s", task[i], reason, text);
     }

@@ -20,7 +20,9 @@ bool ts_peer_store(ts_peer *p);
 
 const char *ts_peer_said(const ts_peer *p); /* its last reply */
 
-#define TS_PEERS "numpy,jax,torch,torch.lse,torch.compile,torch.flash,torch.cudnn"
+#define TS_PEERS                                                                                   \
+    "numpy,jax,torch,torch.lse,torch.compile,torch.flash,torch.cudnn,torch.efficient,"             \
+    "flash-attn-4,flash-attn-2,quack,liger"
 
 /* NULL, or names of TS_PEERS; else false and one line on standard error. */
 bool ts_peers_known(const char *list);

@@ -3,13 +3,15 @@
 
 Each yields (pass, Case). `ours` is always first; a generator frees its tensors when the row ends. A peer whose package
 is missing, or that rejects the shape, is recorded by Case.add with the reason."""
+import functools
 import random
 
 import torch
 import torch.nn.functional as F
 
-import others
 import ours
+import peers
+import topk  # noqa: F401: adds to the peers
 from method import Case
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -32,6 +34,18 @@ def nan(*shape, dtype=torch.float32):
 
 def every(t):
     return t
+
+
+@functools.cache
+def peer(name):
+    return peers.PEERS[name]("cuda", torch.get_num_threads())
+
+
+def compare(case, task, names, **arguments):
+    """Adds these peers, {name in the table: name in python/peers.py}."""
+    for label, name in names.items():
+        case.add(label, lambda: peers.ready(peer(name), task, arguments), every)
+
 
 
 # ---- attention ----
@@ -75,44 +89,22 @@ def attention(batch, heads, kv_heads, n, d, causal, kind, window):
     tail = {"o": (lambda t: t[-1, -group:], ref[0])}
     case = Case(flops, "TFLOP/s", "matmul", tail, LIMIT[kind])
     case.add("ours", lambda: ours.attention(q, k, v, o, lse, causal, window), lambda _: {"o": o})
-    turned = [t.transpose(1, 2).contiguous() for t in (q, k, v)]
-    options = dict(softmax_scale=d ** -0.5, causal=causal, **({"window_size": (window - 1, 0)} if window else {}))
-
-    def flash(name, tensors):
-        f = others.get(name)
-        def run():
-            out = f(*tensors, **options)
-            return out[0] if isinstance(out, tuple) else out
-        return run
-    for name in ("FlashAttention-4", "FlashAttention-2"):
-        if kind != "f32":
-            case.add(name, lambda: flash(name, turned), lambda out: {"o": out.transpose(1, 2)})
-    backends = ("torch efficient",) if kind == "f32" else ("cuDNN", "FA2 (torch)")
-    if kind == "f32" and heads != kv_heads or window:
-        backends = ()
-    for name in backends:
-        case.add(name, lambda: others.sdpa(name, q, k, v, causal), lambda out: {"o": out})
+    names = {"FlashAttention-4": "flash-attn-4", "FlashAttention-2": "flash-attn-2"} if kind != "f32" else {}
+    if kind != "f32" and not window:
+        names.update({"cuDNN": "torch.cudnn", "FA2 (torch)": "torch.flash"})
+    if kind == "f32" and heads == kv_heads and not window:
+        names["torch efficient"] = "torch.efficient"
+    call = dict(q=q, k=k, v=v, causal=causal, scale=d ** -0.5, layout=0, window=window)
+    compare(case, "flash_attention", names, **call)
     yield "forward", case
 
     grads = [nan(*t.shape, dtype=dtype) for t in (q, k, v)]
-    names = ("dq", "dk", "dv")
     want = {"dq": (lambda t: t[-1, -group:], ref[1]), "dk": (lambda t: t[-1, -1], ref[2]),
             "dv": (lambda t: t[-1, -1], ref[3])}
     case = Case(2.5 * flops, "TFLOP/s", "matmul", want, 1.5 * LIMIT[kind])
     case.add("ours", lambda: ours.attention_backward(q, k, v, o, dout, lse, *grads, causal, window),
-             lambda _: dict(zip(names, grads)))
-
-    def gradient(forward, tensors, g):
-        leaves = [t.detach().clone().requires_grad_() for t in tensors]
-        out = forward(leaves)
-        return lambda: torch.autograd.grad(out, leaves, g, retain_graph=True)
-    for name in ("FlashAttention-4", "FlashAttention-2"):
-        if kind != "f32":
-            case.add(name, lambda: gradient(lambda t: flash(name, t)(), turned, dout.transpose(1, 2).contiguous()),
-                     lambda out: {key: t.transpose(1, 2) for key, t in zip(names, out)})
-    for name in backends:
-        case.add(name, lambda: gradient(lambda t: others.sdpa(name, *t, causal)(), (q, k, v), dout),
-                 lambda out: dict(zip(names, out)))
+             lambda _: dict(zip(want, grads)))
+    compare(case, "flash_attention_backward", names, dout=dout, **call)
     yield "backward", case
 
 
@@ -134,10 +126,8 @@ def attention_fp8(batch, heads, kv_heads, n, d, causal, _kind, _window):
     plain = torch.empty_like(o)
     case.add("ours", lambda: ours.attention_fp8(code, scale, o, lse, causal), lambda _: {"o": o})
     case.add("ours, bf16", lambda: ours.attention(*real, plain, lse, causal), lambda _: {"o": plain}, part=True)
-    case.add("cuDNN", lambda: others.sdpa("cuDNN", *real, causal), lambda out: {"o": out})
-    turned = [t.transpose(1, 2).contiguous() for t in real]
-    case.add("FlashAttention-4", lambda: lambda f=others.get("FlashAttention-4"): f(
-        *turned, softmax_scale=d ** -0.5, causal=causal)[0], lambda out: {"o": out.transpose(1, 2)})
+    compare(case, "flash_attention", {"cuDNN": "torch.cudnn", "FlashAttention-4": "flash-attn-4"}, q=real[0], k=real[1],
+            v=real[2], causal=causal, scale=d ** -0.5, layout=0, window=0)
     yield "", case
 
 
@@ -161,13 +151,8 @@ def layer_norm(n, d, kind, pad):
     hat = (xs - m) * r
     case = Case(2 * n * d * size, "GB/s", "copy", {"y": (lambda t: t[rows], hat * g64 + beta.double())}, LIMIT[kind])
     case.add("ours", lambda: ours.layer_norm(x, gamma, beta, y, mean, rstd), lambda _: {"y": y})
-    case.add("torch", lambda: lambda: torch.native_layer_norm(x, (d,), gamma, beta, 1e-5), lambda out: {"y": out[0]})
-    wide = gamma.float(), beta.float()
-    case.add("QuACK", lambda: lambda f=others.get("QuACK")[0]: f(x, *wide, 1e-5, True, True), lambda out: {"y": out[0]})
-    case.add("Liger", lambda: lambda f=others.get("Liger")[0]: f(x, gamma, beta, 1e-5), lambda out: {"y": out[0]})
-    if WITH_COMPILE:
-        case.add("torch.compile", lambda: lambda f=others.compiled(
-            lambda x, g, b: torch.native_layer_norm(x, (d,), g, b, 1e-5)): f(x, gamma, beta), lambda out: {"y": out[0]})
+    names = {"torch": "torch", "QuACK": "quack", "Liger": "liger", **({"torch.compile": "torch.compile"} if WITH_COMPILE else {})}
+    compare(case, "layernorm_forward", names, x=x, gamma=gamma, beta=beta, eps=1e-5)
     yield "forward", case
 
     both = dys * g64
@@ -179,18 +164,9 @@ def layer_norm(n, d, kind, pad):
         sums += torch.stack(((b * (a - a.mean(1, keepdim=True)) * scale).sum(0), b.sum(0)))
     want["dgamma"], want["dbeta"] = (every, sums[0]), (every, sums[1])
     case = Case(3 * n * d * size, "GB/s", "copy", want, LIMIT[kind])
-    names, row = ("dx", "dgamma", "dbeta"), (mean.view(-1, 1), rstd.view(-1, 1))
     case.add("ours", lambda: ours.layer_norm_backward(x, dy, gamma, mean, rstd, dx, dgamma, dbeta),
              lambda _: {"dx": dx, "dgamma": dgamma, "dbeta": dbeta})
-    back = torch.ops.aten.native_layer_norm_backward
-    def same(out):
-        return dict(zip(names, out))
-    case.add("torch", lambda: lambda: back(dy, x, (d,), *row, gamma, beta, [True] * 3), same)
-    case.add("QuACK", lambda: lambda f=others.get("QuACK")[1]: f(x, wide[0], dy, rstd, mean, True), same)
-    case.add("Liger", lambda: lambda f=others.get("Liger")[1]: f(dy, x, gamma, beta, mean, rstd), same)
-    if WITH_COMPILE:
-        case.add("torch.compile", lambda: lambda f=others.compiled(
-            lambda dy, x, m, r, g, b: back(dy, x, (d,), m, r, g, b, [True] * 3)): f(dy, x, *row, gamma, beta), same)
+    compare(case, "layernorm_backward", names, x=x, dy=dy, gamma=gamma, mean=mean, rstd=rstd)
     yield "backward", case
 
 
@@ -276,7 +252,7 @@ def softmax_topk(n, vocab, k, kind, layout):
     P = ours.P
 
     def with_lse(run, name, keep=()):
-        sums = others.get("Triton lse")(x, chosen)
+        sums = peers.package("Triton lse")(x, chosen)
         def both(_keep=keep):
             if run():
                 raise RuntimeError("%s returned an error" % name)
@@ -288,15 +264,15 @@ def softmax_topk(n, vocab, k, kind, layout):
         return {**ordered(sums.prob), "lse": sums.lse}
     fixed = [P(t.data_ptr()) for t in (x, where, chosen)]
 
-    case.add("Triton lse alone", lambda: others.get("Triton lse")(x, chosen), part=True)
+    case.add("Triton lse alone", lambda: peers.package("Triton lse")(x, chosen), part=True)
 
     def radix():
         state = torch.zeros(1 << 20, device="cuda", dtype=torch.uint8)
-        f = others.get("FlashInfer radix top-k").peer_radix
+        f = peers.package("FlashInfer radix top-k").peer_radix
         return with_lse(lambda: f(code, *fixed, n, k, vocab, P(state.data_ptr()), 0, P(stream)), "FlashInfer", state)
 
     def clusters():
-        f = others.get("FlashInfer cluster top-k").peer_clusters
+        f = peers.package("FlashInfer cluster top-k").peer_clusters
         if k > 2048 or vocab % 8 or n * vocab > 5e8:
             raise RuntimeError("not for this shape")
         count = 1 if vocab < 8192 else 8 if n <= 32 else 4 if n < 128 else 2 if n < 256 else 1
@@ -306,7 +282,7 @@ def softmax_topk(n, vocab, k, kind, layout):
                         spill)
 
     def cub():
-        f, need, i64 = others.get("CUB top-k").peer_cub, ours.SIZE(), ours.L
+        f, need, i64 = peers.package("CUB top-k").peer_cub, ours.SIZE(), ours.L
         more = (i64(n), i64(k), i64(vocab))
         size = ours.ctypes.byref(need)
         if f(code, *fixed, *more, None, size, P(stream)):
@@ -342,10 +318,10 @@ def decode(n_seq, length, heads, kv_heads, d, store):
     kt, vt = (t.transpose(1, 2).contiguous() for t in (k, v))
     def flat(t):
         return {"o": t.reshape(n_seq, heads, d)}
-    for name in ("cuDNN", "FA2 (torch)"):
-        case.add(name, lambda: others.sdpa(name, q.view(n_seq, heads, 1, d), kt, vt), flat)
+    for name, backend in (("cuDNN", "CUDNN_ATTENTION"), ("FA2 (torch)", "FLASH_ATTENTION")):
+        case.add(name, lambda: lambda backend=backend: peers.sdpa(backend, q.view(n_seq, heads, 1, d), kt, vt), flat)
     if n_seq >= 16 and store == "bf16":
-        case.add("FlashAttention-4", lambda: lambda f=others.get("FlashAttention-4"): f(
+        case.add("FlashAttention-4", lambda: lambda f=peers.package("FlashAttention-4"): f(
             q.view(n_seq, 1, heads, d), k, v, softmax_scale=d ** -0.5)[0], flat)
     yield "", case
     for cache in case.keep:
@@ -384,8 +360,9 @@ def tree(n_seq, length, rows, heads=32, kv_heads=8, d=128):
     repeated = [t.repeat_interleave(heads // kv_heads, 1) for t in (keys, values)]
     def back(t):
         return {"o": t.transpose(1, 2)}
-    case.add("cuDNN, dense mask", lambda: others.sdpa("cuDNN", turned, keys, values, mask=mask), back)
-    case.add("torch efficient, dense mask", lambda: others.sdpa("torch efficient", turned, *repeated, mask=mask), back)
+    case.add("cuDNN, dense mask", lambda: lambda: peers.sdpa("CUDNN_ATTENTION", turned, keys, values, mask=mask), back)
+    case.add("torch efficient, dense mask", lambda: lambda: peers.sdpa(
+        "EFFICIENT_ATTENTION", turned, *repeated, mask=mask), back)
     yield "", case
     for cache in case.keep:
         cache.close()

@@ -21,6 +21,7 @@ import page
 import rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(1, os.path.join(HERE, "..", "..", "python"))  # of peers.py
 BUILD = os.path.join(HERE, "..", "..", "build")
 
 
@@ -143,22 +144,22 @@ def main():
         skip("no CUDA device")
     import kernels
     import method
-    import others
     import ours
+    import peers
     if given.peers:
-        for name in others.LOADERS:
+        for name in peers.PACKAGES:
             if name not in given.peers.split(","):
-                others.MISSING[name] = "left out by --peers"
+                peers.MISSING[name] = "left out by --peers"
     if given.warm:
         return warm(given, kernels, method)
     why = ours.load(given.library)
     if why:
         skip(why)
-    others.load()
+    peers.load()
     about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
              "cuda": torch.version.cuda, "date": time.strftime("%Y-%m-%d"), "rounds": given.rounds}
     run = Run(given, about)
-    run.data["missing"] = others.MISSING
+    run.data["missing"] = peers.MISSING
     run.data["ceilings"].append(method.ceilings())
     print(page.opening(run.data), flush=True)
     torch.manual_seed(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // topk_peers.cu - top-k of FlashInfer and of CUB as C functions, for bench/peers.
 //
-// others.py compiles it with the headers of an installed FlashInfer, which contain their own CUB:
+// topk.py compiles it with the headers of an installed FlashInfer, which contain their own CUB:
 // the toolkit's has no batched top-k yet. One of PEER_RADIX, PEER_CLUSTERS, PEER_CUB selects the
 // function: they compile side by side.
 //
