@@ -9,55 +9,31 @@ Times are medians of CUDA events with the L2 cache flushed, methods interleaved 
 is what a method allocates beyond inputs and gradients. Errors are those of sampled rows of dh and
 sampled words of dw against float64, as norm of the difference over norm."""
 import argparse
-import ctypes
+import os
 import random
 import statistics
+import sys
 
 import torch
 import torch.nn.functional as F
 
-KINDS = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 3}  # ts_dtype
-
-
-class Arguments(ctypes.Structure):  # ts_cross_entropy_args
-    _fields_ = ([(n, ctypes.c_int) for n in ("dtype", "grad_dtype", "mean", "accumulate")]
-                + [("ignore_index", ctypes.c_int32)]
-                + [(n, ctypes.c_int64) for n in ("n_rows", "n_vocab", "n_hidden", "h_stride", "w_stride", "chunk")]
-                + [(n, ctypes.c_double) for n in ("scale", "smoothing", "z_loss", "softcap")]
-                + [(n, ctypes.c_void_p) for n in ("h", "w", "bias", "target", "loss", "lse", "total", "dh", "dw")])
-
-
-class Exec(ctypes.Structure):  # ts_exec
-    _fields_ = [("device", ctypes.c_int), ("n_threads", ctypes.c_int), ("deterministic", ctypes.c_int),
-                ("stream", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("workspace_bytes", ctypes.c_size_t)]
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import ours  # noqa: E402: of bench/peers/
 
 
 class Ours:
-    def __init__(self, library, h, w, target, grad, chunk=0):
-        self.lib = ctypes.CDLL(library)
-        self.h, self.w, self.target = h, w, target
-        n, v = len(h), len(w)
-        self.loss, self.lse = (torch.empty(n, device="cuda") for _ in range(2))
-        self.total = torch.empty(1, device="cuda")
-        self.dh, self.dw = (torch.empty_like(t, dtype=grad) for t in (h, w))
-        self.args = Arguments(KINDS[h.dtype], KINDS[grad], 1, 0, -100, n, v, h.shape[1], h.shape[1], w.shape[1], chunk,
-                              1.0, 0, 0, 0, h.data_ptr(), w.data_ptr(), None, target.data_ptr(), self.loss.data_ptr(),
-                              self.lse.data_ptr(), self.total.data_ptr(), self.dh.data_ptr(), self.dw.data_ptr())
-        self.exec = Exec(1, 0, 0, torch.cuda.current_stream().cuda_stream, None, 0)
-        size = ctypes.c_size_t()
-        self.ask(self.lib.ts_cross_entropy_workspace(ctypes.byref(self.args), ctypes.byref(self.exec), ctypes.byref(size)))
-        self.bytes = size.value
-        self.workspace = torch.empty(size.value, dtype=torch.uint8, device="cuda")
-        self.exec.workspace, self.exec.workspace_bytes = self.workspace.data_ptr(), size.value
-
-    def ask(self, status):
-        if status:
-            self.lib.ts_status_text.restype = ctypes.c_char_p
-            raise SystemExit("touchstone: " + self.lib.ts_status_text(status).decode())
+    def __init__(self, h, w, target, grad):
+        n = len(h)
+        self.out = [torch.empty(n, device="cuda"), torch.empty(n, device="cuda"), torch.empty(1, device="cuda"),
+                    torch.empty_like(h, dtype=grad), torch.empty_like(w, dtype=grad)]
+        args = ours.CrossEntropy(ours.KINDS[h.dtype], ours.KINDS[grad], 1, 0, -100, n, len(w), h.shape[1], h.shape[1],
+                                 w.shape[1], 0, 1.0, 0, 0, 0, *ours.at(h, w, None, target, *self.out))
+        self.call = ours.Call("ts_cross_entropy", args, h, w, target)
+        self.bytes = self.call.exec.workspace_bytes
 
     def __call__(self):
-        self.ask(self.lib.ts_cross_entropy(ctypes.byref(self.args), ctypes.byref(self.exec)))
-        return self.total, self.dh, self.dw
+        self.call()
+        return self.out[2:]
 
 
 def of_torch(loss_of, h, w, target):
@@ -77,11 +53,11 @@ def in_storage(h, w, target):
     return F.cross_entropy(F.linear(h, w), target)
 
 
-def methods(library, h, w, target):
+def methods(h, w, target):
     """Name and a function that returns loss, dh and dw. Each is made when its turn to warm up comes."""
     wide = target.long()
-    yield "touchstone, float gradients", lambda: Ours(library, h, w, target, torch.float32)
-    yield "touchstone, 16-bit gradients", lambda: Ours(library, h, w, target, h.dtype)
+    yield "touchstone, float gradients", lambda: Ours(h, w, target, torch.float32)
+    yield "touchstone, 16-bit gradients", lambda: Ours(h, w, target, h.dtype)
     yield "PyTorch eager, float logits", lambda: of_torch(in_float, h, w, wide)
     yield "PyTorch eager, 16-bit logits", lambda: of_torch(in_storage, h, w, wide)
     yield "torch.compile, float logits", lambda: of_torch(torch.compile(in_float), h, w, wide)
@@ -125,6 +101,9 @@ def main():
     o = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("skipped: no CUDA device")
+    why = ours.load(o.library)
+    if why:
+        raise SystemExit("skipped: " + why)
     torch.manual_seed(o.seed)
     h = torch.randn(o.rows, o.hidden, device="cuda").bfloat16()
     w = (torch.randn(o.words, o.hidden, device="cuda") * 2 / o.hidden ** 0.5).bfloat16()
@@ -134,7 +113,7 @@ def main():
     torch.cuda.empty_cache()
     flush = torch.ones(1 << 27, device="cuda")
     logits, ready = o.rows * o.words * 2, {}
-    for name, make in methods(o.library, h, w, target):
+    for name, make in methods(h, w, target):
         if o.only not in name:
             continue
         try:

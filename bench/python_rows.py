@@ -15,6 +15,7 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -25,8 +26,10 @@ import touchstone as ts
 import touchstone.torch as tt
 from touchstone._native import FOLDER, function
 
-KINDS = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 3}  # ts_dtype
-LIB = ctypes.CDLL(os.path.join(FOLDER, "libtouchstone.so"))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import ours  # noqa: E402: of bench/peers/
+
+ours.load(os.path.join(FOLDER, "libtouchstone.so"))
 LOOP = """#include <time.h>
 double loop(int (*f)(const void *, const void *), const void *a, const void *x, int n)
 {
@@ -37,42 +40,6 @@ double loop(int (*f)(const void *, const void *), const void *a, const void *x, 
     return (e.tv_sec - b.tv_sec) * 1e6 + (e.tv_nsec - b.tv_nsec) * 1e-3;
 }
 """
-
-
-def struct(*fields):
-    """A ctypes structure from (type, names)."""
-    return type("Struct", (ctypes.Structure,), {"_fields_": [(n, t) for t, names in fields for n in names.split()]})
-
-
-I, L, D, P = ctypes.c_int, ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
-Exec = struct((I, "device n_threads deterministic"), (P, "stream workspace"), (ctypes.c_size_t, "workspace_bytes"))
-Norm = struct((I, "dtype"), (L, "n_rows n_cols row_stride"), (D, "eps"), (P, "x gamma beta y mean rstd"))
-NormBack = struct((I, "dtype accumulate"), (L, "n_rows n_cols row_stride"),
-                  (P, "x dy gamma mean rstd dx dgamma dbeta"))
-TopK = struct((I, "dtype"), (L, "n_rows n_vocab row_stride k"), (D, "inv_temperature"), (P, "logits index prob lse"))
-DIMS = ((I, "dtype layout causal"), (L, "n_batch n_q n_k n_q_head n_kv_head head_dim window tile_q tile_k"), (D, "scale"))
-Attention = struct(*DIMS, (P, "q k v kv_len o lse"))
-AttentionBack = struct(*DIMS, (P, "q k v o dout lse kv_len dq dk dv"))
-
-
-class C:
-    """A call of the library: the args are filled and the workspace is there before it is timed."""
-
-    def __init__(self, name, args):
-        self.run, self.args = getattr(LIB, name), args
-        self.exec, need = Exec(1, 0, 0, torch.cuda.current_stream().cuda_stream, None, 0), ctypes.c_size_t()
-        self.a, self.x = ctypes.byref(args), ctypes.byref(self.exec)
-        assert getattr(LIB, name + "_workspace")(self.a, self.x, ctypes.byref(need)) == 0, name
-        self.memory = torch.empty(need.value + 256, dtype=torch.uint8, device="cuda")
-        self.exec.workspace, self.exec.workspace_bytes = self.memory.data_ptr(), need.value
-
-    def __call__(self):
-        if self.run(self.a, self.x):
-            raise SystemExit("python_rows.py: the C call failed")
-
-
-def at(*tensors):
-    return [t.data_ptr() for t in tensors]
 
 
 def draw(*shape, dtype):
@@ -88,7 +55,7 @@ def topk_rows():
         out = (torch.empty(n, 50, device="cuda"), torch.empty(n, 50, device="cuda", dtype=torch.int32),
                torch.empty(n, device="cuda"))
         yield "softmax + top-50 %d x %d %s" % (n, v, str(dtype)[6:]), {
-            "C": C("ts_softmax_topk", TopK(KINDS[dtype], n, v, v, 50, 1.0, *at(x, out[1], out[0], out[2]))),
+            "C": ours.softmax_topk(x, 50, out[1], out[0], out[2]),
             "out=": lambda: ts.softmax_topk(x, 50, out=out),
             "ours": lambda: ts.softmax_topk(x, 50),
             "torch": lambda: torch.topk(torch.softmax(x, -1), 50)}
@@ -103,14 +70,14 @@ def norm_rows():
         dw, db = torch.empty(d, device="cuda"), torch.empty(d, device="cuda")
         shape = "%d x %d %s" % (n, d, str(dtype)[6:])
         yield "layer norm " + shape, {
-            "C": C("ts_layernorm_forward", Norm(KINDS[dtype], n, d, d, 1e-5, *at(x, w, b, y, mean, rstd))),
+            "C": ours.layer_norm(x, w, b, y, mean, rstd),
             "out=": lambda: ts.layer_norm(x, w, b, out=y),
             "ours": lambda: ts.layer_norm(x, w, b),
             "torch": lambda: F.layer_norm(x, (d,), w, b)}
         back = function("layer_norm_backward")
         _, m, r = torch.native_layer_norm(x, (d,), w, b, 1e-5)
         yield "backward " + shape, {
-            "C": C("ts_layernorm_backward", NormBack(KINDS[dtype], 0, n, d, d, *at(x, dy, w, mean, rstd, dx, dw, db))),
+            "C": ours.layer_norm_backward(x, dy, w, mean, rstd, dx, dw, db),
             "out=": lambda: back(x, dy, w, mean, rstd, dx, dw, db),
             "ours": lambda: tt._layer_norm_backward(x, dy, w, mean, rstd),
             "torch": lambda: torch.ops.aten.native_layer_norm_backward(dy, x, (d,), m, r, w, b, [True] * 3)}
@@ -121,13 +88,12 @@ def attention_rows():
                                   (4, 32, 8, 4096, 128, 0), (8, 16, 16, 4096, 64, 1)):
         q, k, v = (draw(b, i, n, d, dtype=torch.bfloat16) for i in (h, g, g))
         dout, out, lse = torch.randn_like(q), torch.empty_like(q), torch.empty(b, h, n, device="cuda")
-        dims = (3, 0, causal, b, n, n, h, g, d, 0, 0, 0, d ** -0.5)
         shape = "%d, %d, %d, %d, %d %s" % (b, h, g, n, d, "causal" if causal else "full")
 
         def torch_forward(q=q, k=k, v=v):
             return F.scaled_dot_product_attention(q, k, v, is_causal=bool(causal), enable_gqa=h != g)
         yield "attention " + shape, {
-            "C": C("ts_flash_attention", Attention(*dims, *at(q, k, v), None, *at(out, lse))),
+            "C": ours.attention(q, k, v, out, lse, causal),
             "out=": lambda: ts.flash_attention(q, k, v, causal=bool(causal), out=out),
             "ours": lambda: ts.flash_attention(q, k, v, causal=bool(causal)),
             "torch": torch_forward}
@@ -136,8 +102,7 @@ def attention_rows():
         leaves = [t.clone().requires_grad_() for t in (q, k, v)]
         theirs = torch_forward(*leaves)
         yield "backward " + shape, {
-            "C": C("ts_flash_attention_backward",
-                   AttentionBack(*dims, *at(q, k, v, out, dout, lse), None, *at(*grads))),
+            "C": ours.attention_backward(q, k, v, out, dout, lse, *grads, causal),
             "out=": lambda: back(q, k, v, out, dout, lse, None, d ** -0.5, bool(causal), 0, 0, *grads),
             "ours": lambda: tt._attention_backward(q, k, v, out, dout, lse, None, d ** -0.5, bool(causal), 0, 0),
             "torch": lambda: torch.autograd.grad(theirs, leaves, dout, retain_graph=True)}
@@ -155,15 +120,17 @@ def decode_rows():
                 cache.append(0, s, k[:min(n, 16384)], k[:min(n, 16384)])
         q = draw(b, 32, 128, dtype=torch.bfloat16)
         out = torch.empty_like(q)
-        ids, ones = (ctypes.c_int32 * b)(*seqs), (L * b)(*[1] * b)
+        ids, ones = (ctypes.c_int32 * b)(*seqs), (ours.L * b)(*[1] * b)
         work = torch.empty(cache._work + 256, dtype=torch.uint8, device="cuda")
-        exec_ = Exec(1, 0, 0, torch.cuda.current_stream().cuda_stream, work.data_ptr(), cache._work)
+        exec_ = ours.execution()
+        exec_.workspace, exec_.workspace_bytes = work.data_ptr(), cache._work
         assert len(seqs) == b and cache.length(seqs[0]) == n
-        given = (P(cache._handle), ctypes.byref(exec_), L(0), L(b), ids, ones, P(q.data_ptr()), P(out.data_ptr()), None)
+        given = (ours.P(cache._handle), ctypes.byref(exec_), ours.L(0), ours.L(b), ids, ones, ours.P(q.data_ptr()),
+                 ours.P(out.data_ptr()), None)
         kk, vv = (draw(b, 8, n, 128, dtype=torch.bfloat16) for _ in range(2))
         qq = q.view(b, 32, 1, 128)
         yield "decode %d, 32, 8, %d" % (b, n), {
-            "C": lambda: LIB.ts_kv_attend(*given), "out=": lambda: cache.attend(0, seqs, q, out=out),
+            "C": lambda: ours.LIB.ts_kv_attend(*given), "out=": lambda: cache.attend(0, seqs, q, out=out),
             "ours": lambda: cache.attend(0, seqs, q),
             "torch": lambda: F.scaled_dot_product_attention(qq, kk, vv, enable_gqa=True)}
         cache.close()
@@ -174,14 +141,14 @@ def launch():
     x, w, b = draw(1, 4096, dtype=torch.float32), torch.ones(4096, device="cuda"), torch.zeros(4096, device="cuda")
     y, mean, rstd = torch.empty_like(x), torch.empty(1, device="cuda"), torch.empty(1, device="cuda")
     leaf = x.clone().requires_grad_()
-    c = C("ts_layernorm_forward", Norm(0, 1, 4096, 4096, 1e-5, *at(x, w, b, y, mean, rstd)))
+    c = ours.layer_norm(x, w, b, y, mean, rstd)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "loop")
         with open(path + ".c", "w") as f:
             f.write(LOOP)
         subprocess.check_call(["cc", "-O2", "-shared", "-fPIC", path + ".c", "-o", path + ".so"])
         loop = ctypes.CDLL(path + ".so").loop
-        loop.restype = D
+        loop.restype = ours.D
     raw = function("layer_norm")
     calls = {"C": None,
              "the C module's function": lambda: raw(x, w, b, 1e-5, y, mean, rstd),

@@ -14,50 +14,22 @@ graph, caches warm. "of copy" is the rate of the bytes that must move, relative 
 copy in the same run. To add a kernel, write a function that returns the calls of a point and its
 bytes, and an entry of KERNELS."""
 import argparse
-import ctypes
 import json
 import math
+import os
 import random
 import statistics
 import sys
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
 try:
     import torch
+
+    import ours  # of bench/peers/
     KINDS = {"f32": (0, torch.float32), "f16": (2, torch.float16), "bf16": (3, torch.bfloat16)}  # ts_dtype
 except ImportError:
     torch = None
-TYPES = {"i": ctypes.c_int, "q": ctypes.c_int64, "d": ctypes.c_double, "p": ctypes.c_void_p, "z": ctypes.c_size_t}
-EXEC = "device:i n_threads:i deterministic:i stream:p workspace:p workspace_bytes:z"
 EPS = 1e-5
-
-
-def structure(fields):
-    """A ctypes structure from "name:type ..." in the order of the C struct."""
-    members = [(name, TYPES[kind]) for name, kind in (f.split(":") for f in fields.split())]
-    return type("Args", (ctypes.Structure,), {"_fields_": members})
-
-
-class Call:
-    """ts_NAME with arguments that are kept, and a workspace."""
-    library = None
-
-    def __init__(self, name, fields, *values):
-        self.keep = values
-        self.args = structure(fields)(*(v.data_ptr() if torch.is_tensor(v) else v for v in values))
-        self.exec = structure(EXEC)(1, 0, 0, torch.cuda.current_stream().cuda_stream, None, 0)
-        self.run, size = getattr(self.library, "ts_" + name), ctypes.c_size_t()
-        self.check(getattr(self.library, "ts_%s_workspace" % name)(
-            ctypes.byref(self.args), ctypes.byref(self.exec), ctypes.byref(size)))
-        self.space = torch.empty(max(1, size.value), dtype=torch.uint8, device="cuda")
-        self.exec.workspace, self.exec.workspace_bytes = self.space.data_ptr(), size.value
-
-    def check(self, status):
-        if status:
-            self.library.ts_status_text.restype = ctypes.c_char_p
-            raise RuntimeError(self.library.ts_status_text(status).decode())
-
-    def __call__(self):
-        self.check(self.run(ctypes.byref(self.args), ctypes.byref(self.exec)))
 
 
 # ---- kernels: functions of a point (a dict) that return calls by name, and bytes ----
@@ -69,6 +41,10 @@ def matrix(p, scale=1.0):
     return flat[offset:].as_strided((rows, cols), (stride, 1))
 
 
+def call(name, structure, *values):
+    return ours.Call("ts_" + name, structure(*(v.data_ptr() if torch.is_tensor(v) else v for v in values)), *values)
+
+
 def layernorm(p, backward):
     kind, dtype = KINDS[p["dtype"]]
     rows, cols, size = p["rows"], p["cols"], 4 if kind == 0 else 2
@@ -76,17 +52,15 @@ def layernorm(p, backward):
     gamma, beta = (torch.randn(cols, device="cuda", dtype=dtype) for _ in range(2))
     mean, rstd = (torch.empty(rows, device="cuda") for _ in range(2))
     head = kind, rows, cols, x.stride(0) if rows > 1 else p.get("stride", cols)
-    forward = Call("layernorm_forward", "t:i n:q c:q s:q eps:d x:p g:p b:p y:p m:p r:p", *head, EPS, x, gamma, beta, y,
-                   mean, rstd)
+    forward = call("layernorm_forward", ours.Norm, *head, EPS, x, gamma, beta, y, mean, rstd)
     if not backward:
         run = lambda x, g, b: torch.native_layer_norm(x, (cols,), g, b, EPS)
         return forward, (run, (x, gamma, beta)), size * (2 * rows * cols + 2 * cols) + 8 * rows
     forward()
     dy, dgamma, dbeta = matrix(p), torch.empty(cols, device="cuda"), torch.empty(cols, device="cuda")
-    ours = Call("layernorm_backward", "t:i a:i n:q c:q s:q x:p dy:p g:p m:p r:p dx:p dg:p db:p", kind, 0, *head[1:], x,
-                dy, gamma, mean, rstd, y, dgamma, dbeta)
+    back = call("layernorm_backward", ours.NormBack, kind, 0, *head[1:], x, dy, gamma, mean, rstd, y, dgamma, dbeta)
     run = lambda dy, x, m, r, g, b: torch.ops.aten.native_layer_norm_backward(dy, x, (cols,), m, r, g, b, [True] * 3)
-    return (ours, (run, (dy, x, mean[:, None], rstd[:, None], gamma, beta)),
+    return (back, (run, (dy, x, mean[:, None], rstd[:, None], gamma, beta)),
             size * (3 * rows * cols + cols) + 8 * rows + 8 * cols)
 
 
@@ -96,8 +70,7 @@ def rms_norm(p, backward):
     x, residual, r, y = (matrix(p) for _ in range(4))
     w, rstd = torch.randn(cols, device="cuda", dtype=dtype), torch.empty(rows, device="cuda")
     stride = x.stride(0) if rows > 1 else p.get("stride", cols)
-    forward = Call("rms_norm_forward", "t:i o:i n:q c:q s:q eps:d x:p e:p w:p r:p y:p d:p", kind, 0, rows, cols, stride,
-                   EPS, x, residual, w, r, y, rstd)
+    forward = call("rms_norm_forward", ours.RmsNorm, kind, 0, rows, cols, stride, EPS, x, residual, w, r, y, rstd)
 
     def norm(x, residual, w):
         r = x + residual
@@ -106,12 +79,11 @@ def rms_norm(p, backward):
         return forward, (norm, (x, residual, w)), size * (4 * rows * cols + cols) + 4 * rows
     forward()
     dy, dr, dx, dw = matrix(p), matrix(p), matrix(p), torch.empty(cols, device="cuda")
-    ours = Call("rms_norm_backward", "t:i o:i a:i n:q c:q s:q r:p dy:p dr:p w:p d:p dx:p dw:p", kind, 0, 0, rows, cols,
-                stride, r, dy, dr, w, rstd, dx, dw)
+    back = call("rms_norm_backward", ours.RmsNormBack, kind, 0, 0, rows, cols, stride, r, dy, dr, w, rstd, dx, dw)
     leaf, gain = x.detach().requires_grad_(), w.detach().requires_grad_()
     outputs = norm(leaf, residual, gain)
     run = lambda dr, dy: torch.autograd.grad(outputs, (leaf, gain), (dr, dy), retain_graph=True)
-    return ours, (run, (dr, dy)), size * (4 * rows * cols + cols) + 4 * rows + 4 * cols
+    return back, (run, (dr, dy)), size * (4 * rows * cols + cols) + 4 * rows + 4 * cols
 
 
 # ---- lines: name, parameter, points ----
@@ -206,7 +178,9 @@ def main():
     o = parser.parse_args()
     if torch is None or not torch.cuda.is_available():
         raise SystemExit("sweep.py: skipped: no %s" % ("CUDA device" if torch else "PyTorch"))
-    Call.library = ctypes.CDLL(o.library)
+    why = ours.load(o.library)
+    if why:
+        raise SystemExit("sweep.py: skipped: " + why)
     flush = torch.ones(1 << 26, device="cuda")  # 256 MiB, several times the L2 cache
     source, target = torch.ones(1 << 28, device="cuda"), torch.empty(1 << 28, device="cuda")
     copy = microseconds({"copy": lambda: target.copy_(source)}, 9, flush)["copy"]
@@ -223,8 +197,8 @@ def main():
                 continue
             measured = []
             for p in points:
-                ours, (peer, inputs), n_bytes = make(p)
-                calls = {"ours": ours}
+                mine, (peer, inputs), n_bytes = make(p)
+                calls = {"ours": mine}
                 if "torch" in o.peers.split(","):
                     calls["torch"] = lambda: peer(*inputs)
                 if "torch.compile" in o.peers.split(","):

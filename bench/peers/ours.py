@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ours.py - calls of libtouchstone by ctypes: arguments are filled and workspaces allocated before anything is timed."""
+"""ours.py - calls of libtouchstone by ctypes, for this folder and the scripts of bench/: arguments are filled and
+workspaces allocated before anything is timed."""
 import ctypes
 import os
 import time
@@ -21,6 +22,11 @@ def struct(*fields):
 Exec = struct((I, "device n_threads deterministic"), (P, "stream workspace"), (SIZE, "workspace_bytes"))
 Norm = struct((I, "dtype"), (L, "n_rows n_cols row_stride"), (D, "eps"), (P, "x gamma beta y mean rstd"))
 NormBack = struct((I, "dtype accumulate"), (L, "n_rows n_cols row_stride"), (P, "x dy gamma mean rstd dx dgamma dbeta"))
+RmsNorm = struct((I, "dtype w_offset"), (L, "n_rows n_cols row_stride"), (D, "eps"), (P, "x residual w r y rstd"))
+RmsNormBack = struct((I, "dtype w_offset accumulate"), (L, "n_rows n_cols row_stride"), (P, "r dy dr w rstd dx dw"))
+CrossEntropy = struct((I, "dtype grad_dtype mean accumulate"), (ctypes.c_int32, "ignore_index"),
+                      (L, "n_rows n_vocab n_hidden h_stride w_stride chunk"), (D, "scale smoothing z_loss softcap"),
+                      (P, "h w bias target loss lse total dh dw"))
 TopK = struct((I, "dtype"), (L, "n_rows n_vocab row_stride k"), (D, "inv_temperature"), (P, "logits index prob lse"))
 DIMS = ((I, "dtype layout causal"), (L, "n_batch n_q n_k n_q_head n_kv_head head_dim window tile_q tile_k"), (D, "scale"))
 Attention = struct(*DIMS, (P, "q k v kv_len o lse"))

@@ -20,7 +20,10 @@ ATTENTION = [
 ]
 ATTENTION_DIMS = [(2, 16, 16, 4096, d, CAUSAL, "bf16", 0) for d in (192, 80, 112, 72, 160)]
 ATTENTION_F32 = [(2, 16, 16, 4096, d, CAUSAL, "f32", 0) for d in (64, 128)]
-ATTENTION_FP8 = [(4, 32, 32, 4096, 128, CAUSAL, "fp8", 0), (4, 32, 8, 4096, 128, FULL, "fp8", 0)]
+ATTENTION_FP8 = [(4, 32, 32, 4096, 128, CAUSAL, "fp8", 0), (4, 32, 8, 4096, 128, FULL, "fp8", 0),
+                 (4, 32, 32, 4096, 128, FULL, "fp8", 0), (4, 32, 8, 4096, 128, CAUSAL, "fp8", 0)]
+ATTENTION_FP8 += [(b, h, h, n, d, causal, "fp8", 0) for b, h, n, d in (
+    (8, 16, 2048, 128), (1, 32, 16384, 128), (8, 16, 4096, 64), (2, 16, 4096, 256)) for causal in (CAUSAL, FULL)]
 
 # rows, columns, dtype, padding between rows in elements
 LAYER_NORM = [
