@@ -194,6 +194,21 @@ static inline void expect(world *w)
             w->bound[t][i] += ts_format_of(w->d.dtype)->u * fabs(w->want[t][i]) + 1e-38;
 }
 
+/* One head of one sequence. */
+static inline ts_attention_dims one_head(ts_dtype dtype, int64_t n_q, int64_t n_k, int64_t head_dim)
+{
+    return (ts_attention_dims) {
+        .dtype = dtype,
+        .n_batch = 1,
+        .n_q = n_q,
+        .n_k = n_k,
+        .n_q_head = 1,
+        .n_kv_head = 1,
+        .head_dim = head_dim,
+        .scale = 0.37 / sqrt((double)head_dim),
+    };
+}
+
 /* ---- calls ---- */
 
 /* A workspace of exactly the requested size, full of NaN and unaligned. */
@@ -209,17 +224,10 @@ static inline char *workspace_of(ts_exec *x, size_t n_bytes)
 
 static inline void run_forward(world *w, int n_threads)
 {
-    const ts_flash_attention_args a = {
-        .d = w->d,
-        .q = w->at[Q],
-        .k = w->at[K],
-        .v = w->at[V],
-        .kv_len = w->kv_len,
-        .o = w->at[O],
-        .lse = w->at[LSE],
-    };
-    ts_exec x = { .n_threads = n_threads, .deterministic = 1 };
-    size_t  n_bytes;
+    const ts_flash_attention_args a = { w->d,      w->at[Q], w->at[K],  w->at[V],
+                                        w->kv_len, w->at[O], w->at[LSE] };
+    ts_exec                       x = { .n_threads = n_threads, .deterministic = 1 };
+    size_t                        n_bytes;
     poison(w, O);
     poison(w, LSE);
     assert_int_equal(ts_flash_attention_workspace(&a, &x, &n_bytes), TS_OK);

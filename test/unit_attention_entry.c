@@ -5,16 +5,7 @@
 
 static ts_attention_dims dims(int64_t n_q, int64_t n_k, int64_t head_dim)
 {
-    return (ts_attention_dims) {
-        .dtype = TS_F32,
-        .n_batch = 1,
-        .n_q = n_q,
-        .n_k = n_k,
-        .n_q_head = 1,
-        .n_kv_head = 1,
-        .head_dim = head_dim,
-        .scale = 0.37 / sqrt((double)head_dim),
-    };
+    return one_head(TS_F32, n_q, n_k, head_dim);
 }
 
 /* ---- refusals: the status is the promised one, and no output has changed ---- */

@@ -16,16 +16,9 @@ typedef struct shape {
 
 static ts_attention_dims dims(ts_dtype dtype, int64_t n_q, int64_t n_k, int64_t head_dim)
 {
-    return (ts_attention_dims) {
-        .dtype = dtype,
-        .n_batch = 1,
-        .n_q = n_q,
-        .n_k = n_k,
-        .n_q_head = 1,
-        .n_kv_head = 1,
-        .head_dim = head_dim,
-        .scale = 0.8,
-    };
+    ts_attention_dims d = one_head(dtype, n_q, n_k, head_dim);
+    d.scale = 0.8;
+    return d;
 }
 
 enum { N_SHAPES = 5 };

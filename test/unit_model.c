@@ -80,68 +80,14 @@ TEST(chunks_equal_whole)
     assert_true(far <= 1e-12);
 }
 
-/* A forward that cannot be done leaves the sequence as it was. */
 TEST(refusal_changes_nothing)
 {
-    ts_decoder            *m = load(checkpoint("qwen3", "model.safetensors"), TS_F32);
-    const ts_decoder_dims *d = ts_decoder_dims_of(m);
-    /* Pages for three tokens in the first layer, for none in the second. */
-    const ts_kv_dims kv = { .n_layer = d->n_layer,
-                            .n_seq_max = 1,
-                            .n_q_head = d->n_head,
-                            .n_kv_head = d->n_kv_head,
-                            .head_dim = d->head_dim,
-                            .capacity = 8,
-                            .page = 1,
-                            .n_page = 3,
-                            .max_call_tokens = 8,
-                            .scale = 1 };
-    const int32_t    token[3] = { 1, 2, 3 }, wild[1] = { (int32_t)d->n_vocab };
-    const int64_t    n_new = 3, one = 1, row = 0;
-    static float     logits[320];
-    ts_exec          x = { 0 };
-    ts_kv           *cache;
-    int32_t          seq;
-    int64_t          len = -1;
-    size_t           state_bytes, work_bytes;
-    ts_kv_usage      use;
-    assert_int_equal(ts_kv_bytes(&kv, &x, &state_bytes, &work_bytes), TS_OK);
-    void *memory = malloc(state_bytes);
-    work_bytes = ts_decoder_workspace(m, 8, work_bytes);
-    x.workspace = malloc(x.workspace_bytes = work_bytes);
-    assert_true(memory && x.workspace);
-    assert_int_equal(ts_kv_create(&kv, &x, memory, state_bytes, &cache), TS_OK);
-    assert_int_equal(ts_kv_open(cache, &x, &seq), TS_OK);
-    ts_forward_args a = { cache, 1, &seq, &n_new, token, 1, &row, logits };
-    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_CAPACITY);
-    assert_int_equal(ts_kv_status(cache, 0, seq, &len, &use), TS_OK);
-    assert_int_equal(len, 0);
-    assert_int_equal(use.n_free, 3);
-    a.n_new = &one;
-    a.token = wild;
-    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_ARG);
-    a.token = token;
-    x.device = TS_CUDA;
-    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_UNSUPPORTED);
-    x.device = TS_CPU;
-    x.workspace_bytes = 100;
-    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_WORKSPACE);
-    x.workspace_bytes = work_bytes;
-    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
-    ts_kv_destroy(&cache);
-    free(memory);
-    free(x.workspace);
+    ts_decoder *m = load(checkpoint("qwen3", "model.safetensors"), TS_F32);
+    refusal_leaves_the_sequence(m);
     ts_decoder_free(&m);
 }
 
 /* ---- readers ---- */
-
-/* One line, which has `word` in it. */
-static void one_line(const char *why, const char *word)
-{
-    if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
-    for (; *why; why++) assert_in_range(*why, ' ', '~');
-}
 
 /* The text with the first `from` replaced. */
 static char *replaced(const char *text, const char *from, const char *to)

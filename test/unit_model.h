@@ -123,6 +123,13 @@ static inline void fetch(ts_device device, void *host, const void *from, size_t 
     else assert_int_equal(ts_cuda_ops()->copy_out(host, from, n), 0);
 }
 
+/* One printable line, which has `word` in it. */
+static inline void one_line(const char *why, const char *word)
+{
+    if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
+    for (; *why; why++) assert_in_range(*why, ' ', '~');
+}
+
 /* ---- logits ---- */
 
 typedef struct way {
@@ -186,6 +193,63 @@ static inline double *logits_of(const ts_decoder *m, const int32_t *token, int64
     free(want);
     free(host);
     return out;
+}
+
+/* A forward of qwen3 that cannot be done leaves the sequence as it was: there are pages for three
+ * tokens in the first layer, for none in the second. */
+static inline void refusal_leaves_the_sequence(const ts_decoder *m)
+{
+    const ts_decoder_dims *d = ts_decoder_dims_of(m);
+    const ts_device        on = ts_decoder_device(m);
+    const ts_kv_dims       kv = { .n_layer = d->n_layer,
+                                  .n_seq_max = 1,
+                                  .n_q_head = d->n_head,
+                                  .n_kv_head = d->n_kv_head,
+                                  .head_dim = d->head_dim,
+                                  .capacity = 8,
+                                  .page = 1,
+                                  .n_page = 3,
+                                  .max_call_tokens = 8,
+                                  .scale = 1 };
+    const int32_t          token[3] = { 1, 2, 3 }, wild[1] = { (int32_t)d->n_vocab };
+    const int64_t          n_new = 3, one = 1, row = 0;
+    ts_exec                x = { .device = on };
+    ts_kv                 *cache;
+    int32_t                seq;
+    int64_t                len = -1;
+    size_t                 state_bytes, work_bytes;
+    ts_kv_usage            use;
+    assert_int_equal(ts_kv_bytes(&kv, &x, &state_bytes, &work_bytes), TS_OK);
+    void *memory = take(on, state_bytes);
+    void *logits = take(on, (size_t)d->n_vocab * sizeof(float));
+    work_bytes = ts_decoder_workspace(m, 8, work_bytes);
+    x.workspace = take(on, x.workspace_bytes = work_bytes);
+    assert_int_equal(ts_kv_create(&kv, &x, memory, state_bytes, &cache), TS_OK);
+    assert_int_equal(ts_kv_open(cache, &x, &seq), TS_OK);
+    ts_forward_args a = { cache, 1, &seq, &n_new, token, 1, &row, logits };
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_CAPACITY);
+    assert_int_equal(ts_kv_status(cache, 0, seq, &len, &use), TS_OK);
+    assert_int_equal(len, 0);
+    assert_int_equal(use.n_free, 3);
+    a.n_new = &one;
+    if (on == TS_CPU) {
+        a.token = wild;
+        assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_ARG);
+        a.token = token;
+        x.workspace_bytes = 100;
+        assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_WORKSPACE);
+        x.workspace_bytes = work_bytes;
+    }
+    x.device = on == TS_CPU ? TS_CUDA : TS_CPU;
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_E_UNSUPPORTED);
+    x.device = on;
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
+    a.n_seq = a.n_want = 0; /* nothing at all is no error */
+    assert_int_equal(ts_decoder_forward(m, &a, &x), TS_OK);
+    ts_kv_destroy(&cache);
+    give(on, memory);
+    give(on, logits);
+    give(on, x.workspace);
 }
 
 /* NaN counts as infinitely far. */

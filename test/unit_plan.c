@@ -18,59 +18,27 @@ enum { N_STORES = sizeof stores / sizeof *stores };
  */
 static ts_kv_dims shape(int i)
 {
-    const ts_kv_dims all[] = {
-        { .n_layer = 2,
-          .n_seq_max = 3,
-          .n_q_head = 4,
-          .n_kv_head = 2,
-          .head_dim = 8,
-          .capacity = 40,
-          .page = 8,
-          .n_page = 30,
-          .key_group = 8 },
-        { .n_layer = 1,
-          .n_seq_max = 1,
-          .n_q_head = 1,
-          .n_kv_head = 1,
-          .head_dim = 1,
-          .capacity = 1,
-          .page = 1,
-          .n_page = 1,
-          .key_group = 1 },
-        { .n_layer = 5,
-          .n_seq_max = 2,
-          .n_q_head = 6,
-          .n_kv_head = 3,
-          .head_dim = 37,
-          .capacity = 33,
-          .page = 12,
-          .n_page = 31,
-          .key_group = 4 },
-        { .n_layer = 3,
-          .n_seq_max = 7,
-          .n_q_head = 8,
-          .n_kv_head = 8,
-          .head_dim = 128,
-          .capacity = 50,
-          .page = 16,
-          .n_page = 90,
-          .key_group = 16,
-          .window = 6,
-          .n_sink = 1 },
-        { .n_layer = 21,
-          .n_seq_max = 67,
-          .n_q_head = 2,
-          .n_kv_head = 1,
-          .head_dim = 5,
-          .capacity = 9,
-          .page = 3,
-          .n_page = 701,
-          .key_group = 3 }, /* a book of many lines */
+    static const int64_t all[][11] = {
+        /* layers, sequences, query heads, KV heads, head_dim, capacity, page, pages, key group,
+         * window, sinks */
+        { 2, 3, 4, 2, 8, 40, 8, 30, 8, 0, 0 },   { 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0 },
+        { 5, 2, 6, 3, 37, 33, 12, 31, 4, 0, 0 }, { 3, 7, 8, 8, 128, 50, 16, 90, 16, 6, 1 },
+        { 21, 67, 2, 1, 5, 9, 3, 701, 3, 0, 0 }, /* a book of many lines */
     };
-    ts_kv_dims d = all[i];
-    d.max_call_tokens = 64;
-    d.scale = 1;
-    return d;
+    const int64_t *v = all[i];
+    return (ts_kv_dims) { .n_layer = v[0],
+                          .n_seq_max = v[1],
+                          .n_q_head = v[2],
+                          .n_kv_head = v[3],
+                          .head_dim = v[4],
+                          .capacity = v[5],
+                          .page = v[6],
+                          .n_page = v[7],
+                          .key_group = v[8],
+                          .window = v[9],
+                          .n_sink = v[10],
+                          .max_call_tokens = 64,
+                          .scale = 1 };
 }
 enum { N_SHAPES = 5 };
 
