@@ -116,14 +116,14 @@ static void grid_line(FILE *f, const axis *a, bool is_x, double v, const char *l
     const double at = place(a, v);
     if (is_x)
         fprintf(f,
-                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n"
+                "<path d=\"M%.1f %dV%d\" stroke=\"#e4e4e4\"/>"
                 "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                at, at, TOP, BOTTOM, at, BOTTOM + 19, label);
+                at, TOP, BOTTOM, at, BOTTOM + 19, label);
     else
         fprintf(f,
-                "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n"
+                "<path d=\"M%d %.1fH%d\" stroke=\"#e4e4e4\"/>"
                 "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-                LEFT, RIGHT, at, at, LEFT - 8, at + 4, label);
+                LEFT, at, RIGHT, LEFT - 8, at + 4, label);
 }
 
 /* Labels 128, 2048, 64k, 1M. */
@@ -174,7 +174,8 @@ static void frame(FILE *f, const char *title, const char *x_title, const char *y
     fputs("</text>\n", f);
 }
 
-void ts_svg_marker(FILE *f, const ts_look *l, double x, double y, const char *says)
+/* Its colours are those of the element that it is in. */
+static void mark(FILE *f, const ts_look *l, double x, double y, const char *says)
 {
     const double r = 4.2;
     const char  *shape = "path";
@@ -190,15 +191,26 @@ void ts_svg_marker(FILE *f, const ts_look *l, double x, double y, const char *sa
     else
         fprintf(f, "<path d=\"M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz\"", x, y - r - 1, r + 1,
                 r + 1, -r - 1, r + 1, -r - 1, -r - 1);
-    fprintf(f, " fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\"", l->filled ? l->colour : "white",
-            l->colour);
     if (!says) {
-        fputs("/>\n", f);
+        fputs("/>", f);
         return;
     }
     fputs("><title>", f);
     ts_svg_text(f, says);
-    fprintf(f, "</title></%s>\n", shape);
+    fprintf(f, "</title></%s>", shape);
+}
+
+static void markers(FILE *f, const ts_look *l)
+{
+    fprintf(f, "<g fill=\"%s\" stroke=\"%s\" stroke-width=\"1.5\">",
+            l->filled ? l->colour : "white", l->colour);
+}
+
+void ts_svg_marker(FILE *f, const ts_look *l, double x, double y, const char *says)
+{
+    markers(f, l);
+    mark(f, l, x, y, says);
+    fputs("</g>", f);
 }
 
 static void line(FILE *f, const ts_look *l, const axis *xa, const axis *ya, const double *x, int n,
@@ -212,12 +224,14 @@ static void line(FILE *f, const ts_look *l, const axis *xa, const axis *ya, cons
     }
     fprintf(f, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-dasharray=\"%s\"/>\n",
             l->colour, l->dash);
+    markers(f, l);
     for (int i = 0; i < n; i++) {
         char says[64];
         if (!drawable(x[i], y[i])) continue;
         snprintf(says, sizeof says, "%.4g, %.4g", x[i], y[i]);
-        ts_svg_marker(f, l, place(xa, x[i]), place(ya, y[i]), isfinite(y[i]) ? says : NULL);
+        mark(f, l, place(xa, x[i]), place(ya, y[i]), isfinite(y[i]) ? says : NULL);
     }
+    fputs("</g>\n", f);
 }
 
 static void legend(FILE *f, const ts_look *l, int i, const char *name)
@@ -225,7 +239,7 @@ static void legend(FILE *f, const ts_look *l, int i, const char *name)
     const double y = TOP + 14 + 24 * i;
     fprintf(f,
             "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"1.8\" "
-            "stroke-dasharray=\"%s\"/>\n",
+            "stroke-dasharray=\"%s\"/>",
             RIGHT + 16, RIGHT + 56, y, y, l->colour, l->dash);
     ts_svg_marker(f, l, RIGHT + 36, y, NULL);
     fprintf(f, "<text x=\"%d\" y=\"%.1f\" font-size=\"%d\">", RIGHT + 64, y + 4.5,

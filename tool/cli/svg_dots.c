@@ -17,7 +17,7 @@ static void text(FILE *f, double x, double y, const char *more, const char *s)
 {
     fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, more);
     ts_svg_text(f, s);
-    fputs("</text>\n", f);
+    fputs("</text>", f);
 }
 
 bool ts_svg_dots(const char *path, const ts_dots *d)
@@ -34,30 +34,30 @@ bool ts_svg_dots(const char *path, const ts_dots *d)
     FILE *f = ts_svg_open(path, WIDTH, bottom + BELOW);
     if (!f) return false;
     text(f, 16, 28, "font-size=\"17\" font-weight=\"600\"", d->title);
+    fputs("\n", f);
     for (int s = 0, x = LEFT; s < d->n_series; s++, x += 90) {
         ts_svg_marker(f, ts_svg_look(s), x + 6, 50, NULL);
         text(f, x + 18, 54.5, "font-size=\"13\"", d->series[s]);
+        fputs("\n", f);
     }
     for (int k = (int)low; k <= (int)high; k++) {
         char         label[32];
         const double x = place(pow(10, k), low, high);
         snprintf(label, sizeof label, "%g", pow(10, k));
-        fprintf(f, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#e4e4e4\"/>\n", x, x,
-                TOP, bottom);
+        fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#e4e4e4\"/>", x, TOP, bottom);
         text(f, x, bottom + 19, "text-anchor=\"middle\"", label);
+        fputs("\n", f);
     }
     const double mark = place(d->mark, low, high);
-    fprintf(f,
-            "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%d\" stroke=\"#000000\" "
-            "stroke-dasharray=\"4 3\"/>\n",
-            mark, mark, TOP - 6, bottom);
+    fprintf(f, "<path d=\"M%.1f %dV%d\" stroke=\"#000000\" stroke-dasharray=\"4 3\"/>", mark,
+            TOP - 6, bottom);
     text(f, mark, TOP - 10, "text-anchor=\"middle\"", d->mark_name);
     text(f, (LEFT + RIGHT) / 2.0, bottom + 44, "text-anchor=\"middle\" font-size=\"14\"",
          d->x_title);
+    fputs("\n", f);
     for (int i = 0; i < d->n; i++) {
         const double y = TOP + ROW * (i + 0.5);
-        fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#e4e4e4\"/>\n", LEFT,
-                RIGHT, y, y);
+        fprintf(f, "<path d=\"M%d %.1fH%d\" stroke=\"#e4e4e4\"/>", LEFT, y, RIGHT);
         text(f, LEFT - 10, y + 4, "text-anchor=\"end\"", d->label[i]);
         for (int s = d->n_series - 1; s >= 0; s--) { /* the first series is drawn on top */
             const double v = d->value[i * d->n_series + s];
@@ -66,6 +66,7 @@ bool ts_svg_dots(const char *path, const ts_dots *d)
             snprintf(says, sizeof says, "%s %.4g", d->series[s], v);
             ts_svg_marker(f, ts_svg_look(s), place(v, low, high), y, says);
         }
+        fputs("\n", f);
     }
     return ts_svg_close(f, path);
 }
