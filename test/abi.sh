@@ -7,10 +7,7 @@
 # lists what the headers have; a cage of another layout exits; a prebuilt entrant that is marked
 # with another version is rejected.
 set -eu
-cd "$(dirname "$0")/.."
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "abi: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 python=$(command -v python3) || { echo 'skipped: no python3' && exit 77; }
 "$python" cmake/abi.py --check
 
@@ -31,7 +28,7 @@ differs() {
     [ "$1" != same ] || hash=${got% *}
     n=$((n + 1))
 }
-build=$1 flags=
+flags=
 ! nm "$build/libtouchstone.a" 2>/dev/null | grep -q __asan_init || flags=-fsanitize=address,undefined
 differs same '' layernorm.h
 differs ts_softmax_topk_args.prob 's/ \*prob;/ *lse;/; t; s/ \*lse;/ *prob;/' softmax_topk.h

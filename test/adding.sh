@@ -6,11 +6,7 @@
 # They are the files of adding/, and one line each in judge/script/challenges.h. Then checks both, with
 # mutants, and judges them.
 set -eu
-cd "$(dirname "$0")/.."
-build=$(cd "$1" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "adding: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 cached() { sed -n "s|^$1:[A-Z]*=||p" "$build/CMakeCache.txt"; }
 if [ "$(cached CMAKE_GENERATOR)" != Ninja ]; then echo 'skipped: not built by Ninja' && exit 77; fi
 

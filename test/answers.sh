@@ -5,11 +5,7 @@
 # Prompts of every challenge and language, the answers of example/contest/ judged as a tree, and the
 # board's text about them.
 set -u
-cd "$(dirname "$0")/.."
-build=$(cd "$1" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "answers: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 [ -x "$build/test/json_get" ] || { echo 'skipped: no jansson' && exit 77; }
 get() { "$build/test/json_get" "$2" <"$1" | tr -d '"'; }
 

@@ -3,11 +3,9 @@
 # cuda_module.sh BUILD - tests that the CUDA module exports exactly what base/cuda_module.c and the
 # dispatch tables look up, and the module of mutants exactly the mutants of the lists.
 set -eu
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/lib.sh"
 module=$1/libtouchstone_cuda.so
 [ -e "$module" ] || { echo 'skipped: no CUDA module was built (no nvcc)'; exit 77; }
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 {
     echo ts_cuda_module
     sed -n 's/.*TS_CUDA.*"\(ts_[a-z0-9_]*\)".*/\1/p' base/*.c kernel/*/*.c

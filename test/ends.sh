@@ -3,16 +3,8 @@
 # ends.sh BUILD - tests that a judge killed while compiling leaves no compiler and no folder behind,
 # and that a second judge does not touch the log of the first.
 set -u
-build=$1
-here=$(cd "$(dirname "$0")" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-complaints=0
-complain() {
-    echo "ends: $1"
-    complaints=$((complaints + 1))
-}
-"$here/../proof/exploit/lay.sh" "$tmp/exploit"
+. "$(dirname "$0")/lib.sh"
+proof/exploit/lay.sh "$tmp/exploit"
 child() { cut -d ' ' -f 1 "/proc/$1/task/$1/children" 2>/dev/null; }
 wait_for_compiler() { # sets the compiler's PID and folder once its subprocess runs
     last='' folder=''
@@ -54,5 +46,5 @@ status=$?
 grep -q 'in use by another judge' "$tmp/err" || complain "a second judge: $(cat "$tmp/err")"
 [ -s "$tmp/log" ] && [ ! -e "$tmp/log.old" ] || complain 'the log was put aside under its writer'
 kill -KILL $judge
-echo "ends: $complaints complaints"
-[ $complaints = 0 ]
+echo "ends: $bad complaints"
+[ $bad = 0 ]

@@ -3,11 +3,8 @@
 # example_triton.sh BUILD - tests example/triton without a GPU: its self-test in Triton's interpreter, and what the
 # judge says where there is no CUDA. gpu_python.sh judges it on a device.
 set -u
-cd "$(dirname "$0")/.." || exit 2
-build=$1 entrant=example/triton/rms_norm_forward
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "example_triton: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
+entrant=example/triton/rms_norm_forward
 
 if ! nvidia-smi -L 2>/dev/null | grep -q GPU && [ ! -e /dev/nvidia0 ]; then
     said=$("$build/touchstone" judge $entrant --log "$tmp/log" 2>&1)

@@ -3,13 +3,8 @@
 # gpu_adapted.sh BUILD - judges a kernel with its own names behind an adapter, on a device: correct
 # for every k that it supports, and rejected for the first other k.
 set -u
-cd "$(dirname "$0")/.." || exit 2
-build=$1
+. "$(dirname "$0")/lib.sh"
 entrant=contest/entrant/adapted/softmax_topk
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-complaints=0
-complain() { echo "gpu_adapted: $*" && complaints=$((complaints + 1)); }
 for k in 8 16 32 64; do
     case=$("$build/touchstone" list cases --seed 7 | sed -n "s/.*\(softmax_topk.f32.rows=[0-9]*,vocab=[0-9]\{4,\},k=$k,.*.normal@.*\)/\1/p" | head -n 1)
     [ "$case" ] || { complain "no case of k = $k" && continue; }
@@ -20,4 +15,4 @@ done
 "$build/touchstone" judge --depth quick --log "$tmp/log" $entrant >"$tmp/out" 2>&1
 grep '"type":"verdict"' "$tmp/log" | grep -q '"verdict":"FAIL","reason":"status".*not supported' ||
     complain "expected FAIL status; got $(grep '"type":"verdict"' "$tmp/log")"
-[ $complaints = 0 ]
+[ $bad = 0 ]

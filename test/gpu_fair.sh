@@ -7,13 +7,10 @@
 # ones lose, and the two clocks agree. TIMES: launches per call; one launch takes some 100 us on an
 # H200, too little compared with the noise of host code.
 set -eu
-build=$(cd "$1" && pwd)
+. "$(dirname "$0")/lib.sh"
 times=${2-5}
-cd "$(dirname "$0")/.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 # A row of up to 1024 elements stays in registers; longer ones are read three times.
-cat >"$work/kernel.cu" <<'END'
+cat >"$tmp/kernel.cu" <<'END'
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
@@ -76,9 +73,9 @@ END
 
 # enter NAME CLASS TIMES ROWS: the kernel, launched TIMES times over ROWS rows
 enter() {
-    mkdir -p "$work/entrants/$1"
-    cp "$work/kernel.cu" "$work/entrants/$1/k.cu"
-    [ "$2" = sealed-gpu ] || cat >>"$work/entrants/$1/k.cu" <<END
+    mkdir -p "$tmp/entrants/$1"
+    cp "$tmp/kernel.cu" "$tmp/entrants/$1/k.cu"
+    [ "$2" = sealed-gpu ] || cat >>"$tmp/entrants/$1/k.cu" <<END
 #include "touchstone/layernorm.h"
 #define LAUNCH(T, kernel) kernel<<<(unsigned)($4), THREADS, 0, (cudaStream_t)e->stream>>>((const T *)a->x, a->row_stride, \\
         (int)a->n_cols, a->eps, (const T *)a->gamma, (const T *)a->beta, (T *)a->y, (float *)a->mean, (float *)a->rstd, (int)rows)
@@ -99,7 +96,7 @@ END
     for once in $(seq "$3"); do : "$once"; launch=$launch${launch:+,}$step; done
     [ "$2" = sealed-gpu ] && launch=",\"launch\":[$launch]" || launch=
     echo "{\"name\":\"$1\",\"author\":\"a test\",\"challenge\":\"layernorm_forward\",\"class\":\"$2\",
-        \"language\":\"cuda\",\"sources\":[\"k.cu\"]$launch}" >"$work/entrants/$1/entry.json"
+        \"language\":\"cuda\",\"sources\":[\"k.cu\"]$launch}" >"$tmp/entrants/$1/entry.json"
 }
 slower='rows + rows / 20'
 for i in 1 2 3; do
@@ -108,8 +105,8 @@ for i in 1 2 3; do
     [ $i -gt 2 ] || enter sealed-slow-$i sealed-gpu "$times" "$slower"
     [ $i -gt 2 ] || enter host-slow-$i host-gpu "$times" "$slower"
 done
-"$build/touchstone" judge --depth quick --device cuda --log "$work/log" "$work/entrants" >"$work/out" 2>&1 || {
-    cat "$work/out" && exit 1; }
+"$build/touchstone" judge --depth quick --device cuda --log "$tmp/log" "$tmp/entrants" >"$tmp/out" 2>&1 || {
+    cat "$tmp/out" && exit 1; }
 
 # Names by number, then matches and times.
 awk -v RS='\n' '
@@ -153,5 +150,5 @@ END {
             idle["host-same", c] / count["host-same", c] / 1e3
     }
     exit bad
-}' "$work/log" || { echo 'gpu_fair: NOT fair' && exit 1; }
+}' "$tmp/log" || { echo 'gpu_fair: NOT fair' && exit 1; }
 echo 'gpu_fair: fair'

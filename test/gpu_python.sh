@@ -6,11 +6,8 @@
 # On a device: Triton, CuPy and torch.compile, if installed. Without one: test/gpu_python.py with a
 # fake driver.
 set -u
-cd "$(dirname "$0")/.." || exit 2
-build=$1
+. "$(dirname "$0")/lib.sh"
 python=$(test/python.sh) || { echo 'skipped: no Python with NumPy' && exit 77; }
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/entrants"
 if nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; then
     limit=1e6 # ns of a call; a kernel takes tens of us

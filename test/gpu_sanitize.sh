@@ -6,12 +6,8 @@
 # Without that tool or a GPU, a fake script that reports a race each time tests how the judge
 # handles a finding.
 set -u
-cd "$(dirname "$0")/.." || exit 2
-build=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+. "$(dirname "$0")/lib.sh"
 PATH=$PATH:/usr/local/cuda/bin
-complaints=0
 lay() { proof/exploit/gpu/lay.sh "$tmp/entrants/$1" "$1" sealed-gpu "${2-$1}"; } # NAME [SOURCE]
 judge() { # ARGUMENT...
     "$build/touchstone" judge --sanitize "$@" >"$tmp/out" 2>"$tmp/err"
@@ -25,7 +21,7 @@ expect() { # NAME TOOL PATTERN, of the verdict's row
     # shellcheck disable=SC2254 # it is a pattern
     case $row in
     $3) echo "ok   $1 $2: $row" ;;
-    *) echo "NOT  $1 $2: '$row', expected $3" && complaints=$((complaints + 1)) ;;
+    *) echo "NOT  $1 $2: '$row', expected $3" && bad=$((bad + 1)) ;;
     esac
 }
 lay clean plain_sealed
@@ -38,7 +34,7 @@ if { nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; } && comman
     expect race racecheck 'failed: *ace*'
     expect unset initcheck 'failed: Uninitialized *'
     expect read_page memcheck 'failed: Invalid *read*'
-    exit $complaints
+    exit $bad
 fi
 
 echo 'no CUDA device, or no compute-sanitizer: a script in its place'

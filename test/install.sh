@@ -3,10 +3,7 @@
 # install.sh BUILD exports|judge|pkgconfig|cmake|subdirectory|uninstall - tests an installation: installs,
 # moves the prefix, uses the library from there, and uninstalls; and the library as a part of another project.
 set -eu
-cd "$(dirname "$0")/.."
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "install: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 
 cmake --install "$1" --prefix "$tmp/first" >/dev/null
 mv "$tmp/first" "$tmp/moved"

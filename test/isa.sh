@@ -5,9 +5,7 @@
 #
 # Files that include them must compile for a machine without its own set.
 set -eu
-cd "$(dirname "$0")/.."
-build=$1
-fail() { echo "isa: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 
 known='__x86_64__|__aarch64__|__amd64__|__arm64__|__i386__|__arm__|__riscv'
 strays() { git grep -nE "$known" -- "$@" ':!base/isa' ':!test/isa.sh' ':!doc' ':!CHANGELOG.md' || true; }

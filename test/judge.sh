@@ -2,15 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # judge.sh BUILD - judges correct and wrong kernels in each class; replay, resume, tampering.
 set -u
-build=$1
-here=$(cd "$(dirname "$0")" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-complaints=0
-complain() {
-    echo "judge: $1"
-    complaints=$((complaints + 1))
-}
+. "$(dirname "$0")/lib.sh"
 judge() { "$build/touchstone" judge --depth quick --log "$tmp/log" "$@" >"$tmp/out" 2>"$tmp/err"; }
 saw() { grep -q "$1" "$tmp/out" || complain "$2: '$1' is not in: $(cat "$tmp/out" "$tmp/err")"; }
 
@@ -18,9 +10,9 @@ c_entrant() { # FOLDER NAME CLASS SED
     mkdir -p "$tmp/$1"
     printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         "$2" "$3" >"$tmp/$1/entry.json"
-    cp "$here/solution/number.h" "$tmp/$1"
-    sed "$4" "$here/solution/softmax_topk.c" >"$tmp/$1/softmax_topk.c"
-    [ -z "$4" ] || ! cmp -s "$here/solution/softmax_topk.c" "$tmp/$1/softmax_topk.c" ||
+    cp test/solution/number.h "$tmp/$1"
+    sed "$4" test/solution/softmax_topk.c >"$tmp/$1/softmax_topk.c"
+    [ -z "$4" ] || ! cmp -s test/solution/softmax_topk.c "$tmp/$1/softmax_topk.c" ||
         complain "nothing was planted in $1"
 }
 wrong='s/sum += exp/sum += 1.0002 * exp/'
@@ -59,7 +51,7 @@ judge --case "$case" "$tmp/empty" && complain 'a case of a dtype that is rejecte
 saw 'empty-first *sealed *FAIL case' 'a case of a dtype that is rejected'
 
 # tricks that only a whole judging run can detect, and one that blames the judge
-"$here/../proof/exploit/lay.sh" "$tmp/exploit"
+proof/exploit/lay.sh "$tmp/exploit"
 judge --no-timing --seed 7 "$tmp/exploit/ftz" "$tmp/exploit/selective_dtype" "$tmp/exploit/forge_error"
 [ $? = 1 ] || complain "tricks: status $?"
 saw 'ftz .*FAIL fp' 'another floating-point environment'
@@ -105,7 +97,7 @@ saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it 
 [ $? = 2 ] && grep -q 'no verdict on these entrants' "$tmp/err" || complain "replayed with another entrant: $(cat "$tmp/err")"
 mkdir -p "$tmp/answers/some-model/softmax_topk"
 for i in 1 2; do
-    { echo '```c' && cat "$here/../example/contest/careful/softmax_topk.c" && echo '```'; } >"$tmp/answers/some-model/softmax_topk/sample-$i.md"
+    { echo '```c' && cat example/contest/careful/softmax_topk.c && echo '```'; } >"$tmp/answers/some-model/softmax_topk/sample-$i.md"
 done
 echo 'an answer?' >"$tmp/answers/some-model/softmax.md"
 judge --no-timing "$tmp/answers" || complain "two samples: status $?"
@@ -177,8 +169,8 @@ selfcheck TS_FAKE_CUDA_NONE=1
 [ $? = 3 ] || complain 'selfcheck went on without a device'
 [ "$(cat "$tmp/err")" = 'touchstone judge: --device cuda: no CUDA device' ] || complain "no device: $(cat "$tmp/err")"
 
-if "$here/python.sh" >/dev/null; then
-    cp -r "$here/../contest/entrant/numpy/softmax_topk" "$tmp/python"
+if test/python.sh >/dev/null; then
+    cp -r contest/entrant/numpy/softmax_topk "$tmp/python"
     cp -r "$tmp/python" "$tmp/python-wrong"
     sed -i 's/np\.exp(/1.0002 * np.exp(/' "$tmp/python-wrong/softmax_topk.py"
     judge "$tmp/python" || complain "a right Python kernel: $(cat "$tmp/out" "$tmp/err")"
@@ -187,5 +179,5 @@ if "$here/python.sh" >/dev/null; then
 else
     echo 'skipped: Python entrants: no NumPy'
 fi
-echo "judge: $complaints complaints"
-[ $complaints = 0 ]
+echo "judge: $bad complaints"
+[ $bad = 0 ]

@@ -3,62 +3,59 @@
 # judge_common.sh BUILD - the entrants of test/common, in forms in which such code is usually published: each
 # passes, but for rules of the canon and for what it does not offer; and the same spoilt fails.
 set -eu
-build=$(cd "$1" && pwd)
-cd "$(dirname "$0")/common"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bad=0
+. "$(dirname "$0")/lib.sh"
+cd test/common
 complain() {
     echo "judge_common: $*" >&2
-    cat "$work/out" "$work/err" >&2
+    cat "$tmp/out" "$tmp/err" >&2
     bad=$((bad + 1))
 }
-judge() { "$build/touchstone" judge --depth quick --log "$work/log" "$@" >"$work/out" 2>"$work/err"; }
+judge() { "$build/touchstone" judge --depth quick --log "$tmp/log" "$@" >"$tmp/out" 2>"$tmp/err"; }
 gate() { judge --no-timing "$@"; } # where times are no matter
 verdict() { # PATTERN : in the log
-    grep -q "\"type\":\"verdict\".*$1" "$work/log" || complain "no $1 in the log"
+    grep -q "\"type\":\"verdict\".*$1" "$tmp/log" || complain "no $1 in the log"
 }
 
 # passes PATH SHARE RULE [judge] : by the usual contract; SHARE in the log, '' where all is offered; one of the
 # rules; with judge it is timed too
 passes() {
-    ${4:-gate} --json "$work/json" "$1" || complain "$1: status $?"
-    grep -q '"verdict": *"PASS (common)"' "$work/json" && grep -q '"rule": *"' "$work/json" ||
-        complain "$1: $(cat "$work/json")"
+    ${4:-gate} --json "$tmp/json" "$1" || complain "$1: status $?"
+    grep -q '"verdict": *"PASS (common)"' "$tmp/json" && grep -q '"rule": *"' "$tmp/json" ||
+        complain "$1: $(cat "$tmp/json")"
     verdict '"verdict":"PASS (common)","reason":"canon"'
     for word in ${4:+'"score":' '"S":' '"grade":' '"time_ns":' '"floor_ns":' '"floor_by":'}; do
-        grep -q "$word" "$work/json" || complain "$1: no $word in the JSON"
+        grep -q "$word" "$tmp/json" || complain "$1: no $word in the JSON"
     done
-    grep -q 'PASS (common)' "$work/out" || complain "$1: the board does not say it"
+    grep -q 'PASS (common)' "$tmp/out" || complain "$1: the board does not say it"
     if [ -n "$2" ]; then
-        grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$work/log" || complain "$1: no scope in the log"
-        grep -q '"share": *0\.1' "$work/json" || complain "$1: no share in $(cat "$work/json")"
-        grep -q 'offers .* % of the challenge:' "$work/out" || complain "$1: no scope on the board"
+        grep -q "\"type\":\"entrant\".*\"offers\":\".*\",\"share\":$2" "$tmp/log" || complain "$1: no scope in the log"
+        grep -q '"share": *0\.1' "$tmp/json" || complain "$1: no share in $(cat "$tmp/json")"
+        grep -q 'offers .* % of the challenge:' "$tmp/out" || complain "$1: no scope on the board"
     fi
     verdict "\"rule\":\"\\($3\\)"
-    grep -q '^       [^ ]*touchstone judge --case ' "$work/out" || complain "$1: no command shows it again"
+    grep -q '^       [^ ]*touchstone judge --case ' "$tmp/out" || complain "$1: no command shows it again"
     # the flaw again, in the case that the board names
-    case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$work/log" | head -n 1 | cut -d '"' -f 4)
+    case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$tmp/log" | head -n 1 | cut -d '"' -f 4)
     gate --case "$case" "$1" || complain "$1: $case: status $?"
-    grep -q 'PASS (common)' "$work/out" || complain "$1: $case: the flaw is gone"
+    grep -q 'PASS (common)' "$tmp/out" || complain "$1: $case: the flaw is gone"
 }
 
 fails() { # FILE SED REASON : the same, spoilt
-    mkdir -p "$work/spoilt"
-    rm -rf "$work/spoilt"/*
-    if [ -d "$1" ]; then cp "$1"/* "$work/spoilt"; else cp "$1" "$work/spoilt"; fi
-    sed -i "$2" "$work/spoilt"/*.[cp]*
-    at=$work/spoilt
-    [ -d "$1" ] || at=$work/spoilt/$1
+    mkdir -p "$tmp/spoilt"
+    rm -rf "$tmp/spoilt"/*
+    if [ -d "$1" ]; then cp "$1"/* "$tmp/spoilt"; else cp "$1" "$tmp/spoilt"; fi
+    sed -i "$2" "$tmp/spoilt"/*.[cp]*
+    at=$tmp/spoilt
+    [ -d "$1" ] || at=$tmp/spoilt/$1
     if gate "$at"; then complain "$1: '$2' passed"; fi
     verdict "\"verdict\":\"FAIL\",\"reason\":\"$3"
 }
 
 passes insertion_topk.c 0.1 'a row \|-inf has'
 gate insertion_topk.c # the same verdict from the key that the log reveals
-"$build/touchstone" judge --replay "$work/log" insertion_topk.c >"$work/out" 2>"$work/err" ||
+"$build/touchstone" judge --replay "$tmp/log" insertion_topk.c >"$tmp/out" 2>"$tmp/err" ||
     complain "replayed: status $?"
-grep -q '^same .*PASS (common) canon' "$work/out" || complain 'another verdict when replayed'
+grep -q '^same .*PASS (common) canon' "$tmp/out" || complain 'another verdict when replayed'
 fails insertion_topk.c 's/x\[i\] > best\[j - 1\]; j--/x[i] > best[j - 1] + 1e-3f; j--/' value
 fails insertion_topk.c 's/k <= 32 && k <= vocab/k <= 64 \&\& k <= vocab/' status # more than it has
 fails insertion_topk.c 's/k <= 32 && k <= vocab/kk <= 32/' entry
@@ -78,15 +75,15 @@ else
 fi
 
 # a library behind a link, as a linker leaves them
-mkdir "$work/linked"
-cp "$build/touchstone-textbook.so" "$work/linked/libtop.so.1.2"
-ln -s libtop.so.1.2 "$work/linked/libtop.so"
-gate --challenge softmax_topk "$work/linked/libtop.so" || complain "a library behind a link: status $?"
+mkdir "$tmp/linked"
+cp "$build/touchstone-textbook.so" "$tmp/linked/libtop.so.1.2"
+ln -s libtop.so.1.2 "$tmp/linked/libtop.so"
+gate --challenge softmax_topk "$tmp/linked/libtop.so" || complain "a library behind a link: status $?"
 printf '{"name":"linked","author":"a test","challenge":"softmax_topk","class":"host","language":"binary","sources":["libtop.so"]}' \
-    >"$work/linked/entry.json"
-gate "$work/linked" || complain "a folder with a library behind a link: status $?"
-ln -sf "$build/touchstone-textbook.so" "$work/linked/libtop.so"
-if gate "$work/linked"; then complain 'a link out of its folder was followed'; fi
+    >"$tmp/linked/entry.json"
+gate "$tmp/linked" || complain "a folder with a library behind a link: status $?"
+ln -sf "$build/touchstone-textbook.so" "$tmp/linked/libtop.so"
+if gate "$tmp/linked"; then complain 'a link out of its folder was followed'; fi
 verdict 'libtop.so: symbolic link leaves the folder'
 echo "judge_common: $bad complaints"
 [ $bad = 0 ]

@@ -6,14 +6,10 @@
 # Per challenge a correct entrant and wrong ones, in C and in Python. The correct ones pass; the
 # wrong ones fail for the reason named, or pass by the usual contract only.
 set -eu
-build=$(cd "$1" && pwd)
-cd "$(dirname "$0")/.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bad=0
+. "$(dirname "$0")/lib.sh"
 
 lay() { # NAME CHALLENGE CLASS LANGUAGE SOURCE [SED] - an entrant from a right one, and how it is spoilt
-    to=$work/all/$1
+    to=$tmp/all/$1
     file=$2.${5##*.}
     mkdir -p "$to"
     sed "${6:-}" "$5" >"$to/$file"
@@ -53,10 +49,10 @@ if test/python.sh >/dev/null; then
 fi
 
 # untimed: judge.sh and judge_common.sh time entrants, of a model too
-"$build/touchstone" judge --no-timing --depth quick --log "$work/log" "$work/all" >"$work/out" 2>"$work/err" || true
-for entrant in "$work"/all/*; do
+"$build/touchstone" judge --no-timing --depth quick --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err" || true
+for entrant in "$tmp"/all/*; do
     name=${entrant##*/}
-    verdict=$(awk -v name="$name" '$1 == name && $2 ~ /_/ { print $3, $4; exit }' "$work/err" "$work/out")
+    verdict=$(awk -v name="$name" '$1 == name && $2 ~ /_/ { print $3, $4; exit }' "$tmp/err" "$tmp/out")
     case $name in
     right-*) want='PASS ' ;;
     wrong-c-calls) want='PASS (common)' ;; # the arguments of the model's calls are a rule of the canon
@@ -66,6 +62,6 @@ for entrant in "$work"/all/*; do
     echo "judge_model: $name: got '$verdict', expected '$want'" >&2
     bad=$((bad + 1))
 done
-[ $bad = 0 ] || cat "$work/out" >&2
-echo "$(ls "$work/all" | wc -l) entrants, $bad complaints"
+[ $bad = 0 ] || cat "$tmp/out" >&2
+echo "$(ls "$tmp/all" | wc -l) entrants, $bad complaints"
 [ $bad = 0 ]

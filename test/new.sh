@@ -3,13 +3,9 @@
 # new.sh BUILD - tests `touchstone new`: each entrant builds, its self-test fails with the starter
 # and passes with the obvious solution; and invalid arguments.
 set -u
-cd "$(dirname "$0")/.."
-build=$(cd "$1" && pwd)
+. "$(dirname "$0")/lib.sh"
 root=$PWD
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0 bad=0
-complain() { echo "new: $*" >&2 && bad=$((bad + 1)); }
+n=0
 try() { # STATUS ARGUMENT... : output in $tmp/out, errors in $tmp/err
     want=$1
     shift

@@ -2,10 +2,8 @@
 # program.sh - functions for scripts that test the program from outside: these get BUILD, source
 # this file, and end with verdict.
 set -u
-build=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n=0 bad=0
+. "$(dirname "$0")/lib.sh"
+n=0
 complain() {
     echo "${0##*/}: touchstone $args: $*" >&2
     bad=$((bad + 1))

@@ -3,11 +3,7 @@
 # report.sh BUILD - tests `touchstone report` on logs that are complete, truncated, altered, or full
 # of hostile names.
 set -eu
-cd "$(dirname "$0")/.."
-build=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "report: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 report() { "$build/touchstone" report "$@" >"$tmp/out" 2>"$tmp/err"; }
 escape=$(printf '\033')
 version=$("$build/touchstone" --version | cut -d ' ' -f 2)

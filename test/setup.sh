@@ -3,11 +3,7 @@
 # setup.sh - tests cmake/setup.sh on simulated systems: a PATH with one package manager and no
 # compiler.
 set -eu
-cd "$(dirname "$0")/.."
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-bad=0
-complain() { echo "setup: $*" >&2 && bad=1; }
+. "$(dirname "$0")/lib.sh"
 
 fake() { # NAME LINE...
     name=$1

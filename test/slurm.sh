@@ -9,11 +9,7 @@
 # slurmctld, slurmd and munged (Debian: slurm-wlm, munge). Takes 5 to 10 minutes: Slurm waits for half
 # a minute until it gives a node up, and for two more until it starts its job again.
 set -u
-cd "$(dirname "$0")/.."
-build=$(cd "$1" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "slurm: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 judge() { "$build/touchstone" judge "$@" >"$tmp/out" 2>"$tmp/err"; }
 
 # ---- answers to every challenge: right ones, ones that do not compile, and example/contest/ ----

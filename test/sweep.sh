@@ -3,17 +3,14 @@
 # sweep.sh BUILD - tests that the sweep of the CPU kernels still knows their arguments, and that its
 # plot is drawn. Few points; times are not tested, since other tests run meanwhile.
 set -eu
-build=$(cd "$1" && pwd)
-cd "$(dirname "$0")/.."
+. "$(dirname "$0")/lib.sh"
 python=$(test/python.sh) || exec test/skip.sh no NumPy
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-"$python" bench/sweep_cpu.py --library "$build/libtouchstone.so" --few --seconds 0 --above 1e9 --json "$work/json" >"$work/out"
-grep -q '^[1-9][0-9]* points, 0 cliffs$' "$work/out" || { cat "$work/out" >&2 && exit 1; }
+"$python" bench/sweep_cpu.py --library "$build/libtouchstone.so" --few --seconds 0 --above 1e9 --json "$tmp/json" >"$tmp/out"
+grep -q '^[1-9][0-9]* points, 0 cliffs$' "$tmp/out" || { cat "$tmp/out" >&2 && exit 1; }
 for kernel in layernorm_forward layernorm_backward rms_norm_forward rms_norm_backward softmax_topk flash_attention \
     flash_attention_backward kv_cache ternary_linear; do
-    grep -q "^$kernel " "$work/out" || { echo "sweep: nothing about $kernel" >&2 && exit 1; }
+    grep -q "^$kernel " "$tmp/out" || { echo "sweep: nothing about $kernel" >&2 && exit 1; }
 done
-"$python" bench/sweep_plot.py "$work/json" "$work/svg" --title test
-[ "$(grep -c '<polyline' "$work/svg")" -ge 40 ] || { echo "sweep: $(grep -c '<polyline' "$work/svg") curves" >&2 && exit 1; }
-tail -n 1 "$work/out"
+"$python" bench/sweep_plot.py "$tmp/json" "$tmp/svg" --title test
+[ "$(grep -c '<polyline' "$tmp/svg")" -ge 40 ] || { echo "sweep: $(grep -c '<polyline' "$tmp/svg") curves" >&2 && exit 1; }
+tail -n 1 "$tmp/out"

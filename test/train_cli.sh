@@ -3,11 +3,8 @@
 # train_cli.sh BUILD - tests `touchstone train` from outside: bad input gets one line; a run killed
 # with -9 resumes to the losses of an uninterrupted one; generate reads the result.
 set -eu
-build=$1
+. "$(dirname "$0")/lib.sh"
 program=$build/touchstone
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "train: $*" >&2 && exit 1; }
 export OMP_NUM_THREADS=2
 
 # refused STATUS WORD ARGUMENT...: expects that status, one line with WORD in it, and nothing on

@@ -3,11 +3,9 @@
 # train_mpi.sh BUILD MPIRUN - tests that two and four processes train like one: the same losses up
 # to rounding, from the same total batch; a checkpoint resumes; bad input ends all processes.
 set -eu
-build=$1 mpirun=$2
+. "$(dirname "$0")/lib.sh"
+mpirun=$2
 program=$build/touchstone
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-fail() { echo "train_mpi: $*" >&2 && exit 1; }
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 "$mpirun" -n 2 true 2>"$tmp/why" || { echo "skipped: $mpirun: $(head -n 1 "$tmp/why")" && exit 77; }

@@ -2,20 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # unsafe.sh BUILD - tests that without some confinement no entrant runs, unless --unsafe is given.
 set -u
-build=$1
-here=$(cd "$(dirname "$0")" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-complaints=0
-complain() {
-    echo "unsafe: $1"
-    complaints=$((complaints + 1))
-}
+. "$(dirname "$0")/lib.sh"
 for class in sealed host; do
     mkdir "$tmp/$class"
     printf '{"name":"right","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         $class >"$tmp/$class/entry.json"
-    cp "$here/solution/number.h" "$here/solution/softmax_topk.c" "$tmp/$class"
+    cp test/solution/number.h test/solution/softmax_topk.c "$tmp/$class"
 done
 without() { # WHAT ARGUMENT... : status
     what=$1
@@ -36,5 +28,5 @@ without seccomp "$tmp/sealed" && complain 'sealed without seccomp was judged'
 without landlock --unsafe "$tmp/host" || complain "--unsafe: status $?: $(cat "$tmp/err")"
 grep -q 'right *host *PASS' "$tmp/out" || complain "--unsafe: $(cat "$tmp/out")"
 grep -q 'badge reduced' "$tmp/out" || complain 'the badge is full without landlock'
-echo "unsafe: $complaints complaints"
-[ $complaints = 0 ]
+echo "unsafe: $bad complaints"
+[ $bad = 0 ]

@@ -6,9 +6,7 @@
 # name files of it, and CHANGELOG.md must begin with it. The program, pkg-config file, CMake package, Python
 # package and soname of BUILD must have it.
 set -eu
-cd "$(dirname "$0")/.."
-build=$1
-fail() { echo "version: $*" >&2 && exit 1; }
+. "$(dirname "$0")/lib.sh"
 version=$(sed -n 's/^project(touchstone VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 case $version in
 [0-9]*.[0-9]*.[0-9]*) ;;
@@ -25,14 +23,12 @@ files() { # tracked ones; all of a folder that is no checkout
     git ls-files -z . 2>/dev/null | grep -z . ||
         find . -type f ! -path './build*' -print0 | sed -z 's:^\./::'
 }
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 echo "a second place: $version." >"$tmp/planted"
 [ "$(literals "$tmp")" = planted ] || fail 'a planted literal was not found'
 found=$(literals . | tr '\n' ' ')
 [ "$found" = 'CMakeLists.txt ' ] || fail "$version is in $found; expected CMakeLists.txt alone"
 
-newest=$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
+newest=$(sed -n 's/^## \([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1) # after what is not released
 [ "$newest" = "$version" ] || fail "CHANGELOG.md: the newest section is of '$newest', expected $version"
 for file in README.md CONTRIBUTING.md doc/*.md example/*.md contest/*.md; do
     named=$(grep -oE 'touchstone(_contest)?-[0-9]+\.[0-9]+\.[0-9]+[-.][a-z]+' "$file" | head -n 1)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# lib.sh - for the scripts of this folder, which source it: the root as the working directory, $build
+# (their first argument) as an absolute path, a folder $tmp that is removed at the end, and complaints.
+[ ! -d "${1-}" ] || build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.." || exit 2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+fail() { echo "$(basename "$0" .sh): $*" >&2 && exit 1; }
+complain() {
+    echo "$(basename "$0" .sh): $*" >&2
+    bad=$((bad + 1))
+}
