@@ -12,6 +12,13 @@ static search solo(const toy *t, int64_t width, int64_t most, double alpha, int3
     return search_make((ts_beam_dims) { 1, width, most, alpha, eos }, t, zeros, one);
 }
 
+static void toy_table(toy *t, int64_t n_vocab,
+                      void (*table)(const int32_t *, int64_t, float *, int64_t))
+{
+    toy_make(t, TOY_TABLE, n_vocab, 0);
+    t->table = table;
+}
+
 /* ---- tables: generated tokens begin where the prompt's zeros end, and are never zero ---- */
 
 static int64_t without_prompt(const int32_t **token, int64_t n)
@@ -47,8 +54,7 @@ TEST(a_finished_beam_holds_its_slot)
         int    longer;
     } at[] = { { 0, 0 }, { 0.6, 0 }, { 0.73, 0 }, { 0.74, 1 }, { 1, 1 } };
     toy t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_held;
+    toy_table(&t, 500, table_held);
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
         for (int archive = 0; archive < 2; archive++) {
             search        s = solo(&t, 2, 2, at[i].alpha, EOS);
@@ -78,8 +84,7 @@ static void table_evicted(const int32_t *token, int64_t n, float *out, int64_t n
 TEST(an_evicted_beam_is_gone)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_evicted;
+    toy_table(&t, 500, table_evicted);
     search s = solo(&t, 1, 2, 0, EOS);
     run_slots(&s);
     assert_int_equal(s.a.length[0], 2);
@@ -94,8 +99,7 @@ TEST(an_evicted_beam_is_gone)
 TEST(the_archive_stops_in_time)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_evicted;
+    toy_table(&t, 500, table_evicted);
     search s = solo(&t, 1, 50, 0, EOS);
     assert_int_equal(run_with(&s, 1, 1), TS_OK);
     assert_true(fabs(s.a.logprob[0] + 3) < 1e-6);
@@ -119,8 +123,7 @@ static void table_even(const int32_t *token, int64_t n, float *out, int64_t n_vo
 TEST(what_has_ended_goes_first)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_even;
+    toy_table(&t, 500, table_even);
     for (int i = 0; i < 4; i++) {
         search s = solo(&t, 2, 1, 0, EOS);
         assert_int_equal(run_with(&s, 1, 1), TS_OK);
@@ -150,8 +153,7 @@ static void table_rare_eos(const int32_t *token, int64_t n, float *out, int64_t 
 TEST(eos_is_paid_for)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 100, 0);
-    t.table = table_rare_eos;
+    toy_table(&t, 100, table_rare_eos);
     search s = solo(&t, 3, 6, 0, EOS);
     run_slots(&s);
     for (int64_t r = 0; r < 3; r++) {
@@ -179,8 +181,7 @@ static void table_penalty(const int32_t *token, int64_t n, float *out, int64_t n
 TEST(the_penalty_ranks_and_no_more)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_penalty;
+    toy_table(&t, 500, table_penalty);
     for (int alpha = 0; alpha < 2; alpha++) {
         search s = solo(&t, 2, 2, alpha, EOS);
         run_slots(&s);
@@ -202,8 +203,7 @@ TEST(a_prompt_counts_for_nothing)
 {
     const int64_t len[] = { 1, 50 };
     toy           t;
-    toy_make(&t, TOY_TABLE, 500, 0);
-    t.table = table_held;
+    toy_table(&t, 500, table_held);
     search s = search_make((ts_beam_dims) { 2, 2, 4, 0.74, EOS }, &t, zeros, len);
     run_slots(&s);
     assert_true(same_bits(&s, 0, &s, 1));
@@ -221,8 +221,7 @@ static void table_far_apart(const int32_t *token, int64_t n, float *out, int64_t
 TEST(logarithms_do_not_underflow)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 3, 0);
-    t.table = table_far_apart;
+    toy_table(&t, 3, table_far_apart);
     for (int mask = 0; mask < N_MASKS; mask++) {
         ts_cpu_set_mask(masks[mask]);
         search s = solo(&t, 4, 1, 0, -1);
@@ -244,8 +243,7 @@ static void table_flat(const int32_t *token, int64_t n, float *out, int64_t n_vo
 TEST(ties_go_by_slot_then_token)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 5, 0);
-    t.table = table_flat;
+    toy_table(&t, 5, table_flat);
     for (int mask = 0; mask < N_MASKS; mask++) {
         ts_cpu_set_mask(masks[mask]);
         search s = solo(&t, 7, 3, 1, -1);
@@ -281,8 +279,7 @@ TEST(items_end_by_themselves)
     const int32_t prompts[] = { 3, 4 };
     const int64_t len[] = { 1, 1 };
     toy           t;
-    toy_make(&t, TOY_TABLE, 4 + EOS, 0);
-    t.table = table_ends;
+    toy_table(&t, 4 + EOS, table_ends);
     search s = search_make((ts_beam_dims) { 2, 2, 20, 1, EOS }, &t, prompts, len);
     run_slots(&s);
     assert_int_equal(t.n_next, 9);
@@ -308,8 +305,7 @@ static void table_long(const int32_t *token, int64_t n, float *out, int64_t n_vo
 TEST(long_sums_keep_their_order)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 4, 0);
-    t.table = table_long;
+    toy_table(&t, 4, table_long);
     for (int mask = 0; mask < N_MASKS; mask++) {
         ts_cpu_set_mask(masks[mask]);
         search s = solo(&t, 2, LONG, 0, -1);
@@ -345,8 +341,7 @@ static void table_apart(const int32_t *token, int64_t n, float *out, int64_t n_v
 TEST(exponentials_are_good)
 {
     toy t;
-    toy_make(&t, TOY_TABLE, 2, 0);
-    t.table = table_apart;
+    toy_table(&t, 2, table_apart);
     for (int i = 0; i < 3000; i++) {
         apart = i / 256.0; /* a float */
         ts_cpu_set_mask(masks[i % N_MASKS]);
@@ -459,8 +454,7 @@ TEST(a_nonfinite_model_is_refused)
 {
     const float values[] = { NAN, INFINITY, -INFINITY };
     toy         t;
-    toy_make(&t, TOY_TABLE, 5, 0);
-    t.table = table_nonfinite;
+    toy_table(&t, 5, table_nonfinite);
     for (int i = 0; i < 3 * 2 * N_MASKS; i++) {
         nonfinite_value = values[i % 3];
         ts_cpu_set_mask(masks[i / 6]);

@@ -99,18 +99,25 @@ static void timed(ts_log *l, int id, double ns)
     }
 }
 
-static ts_log *open_log(void)
+/* A log with a run and its four entrants. */
+static ts_log *begin(void)
 {
     char    why[TS_WHY];
     ts_log *l = ts_log_open(path, NULL, why);
     if (!l) fail_msg("%s", why);
+    simple(l, "run", -1);
+    for (int i = 0; i < 4; i++) simple(l, "entrant", i);
     return l;
 }
 
-static void begin(ts_log *l)
+/* The times of two entrants, then their verdicts. */
+static void pair(ts_log *l, int a, double a_ns, const char *of_a, int b, double b_ns,
+                 const char *of_b)
 {
-    simple(l, "run", -1);
-    for (int i = 0; i < 4; i++) simple(l, "entrant", i);
+    timed(l, a, a_ns);
+    timed(l, b, b_ns);
+    verdict(l, a, of_a);
+    verdict(l, b, of_b);
 }
 
 static ts_records derived(void)
@@ -171,12 +178,8 @@ static int stop(void **state)
 TEST_WITH(one_challenge, start, stop)
 {
     double  rating[4];
-    ts_log *l = open_log();
-    begin(l);
-    timed(l, ANN, 200);
-    timed(l, BOB, 400);
-    verdict(l, ANN, "PASS");
-    verdict(l, BOB, "AUDIT");
+    ts_log *l = begin();
+    pair(l, ANN, 200, "PASS", BOB, 400, "AUDIT");
     ts_log_close(l);
     ts_records        r = derived();
     const ts_jr_node *ann = find(&r, "score", task_of(ANN), ANN);
@@ -198,16 +201,9 @@ TEST_WITH(one_challenge, start, stop)
 TEST_WITH(all_challenges, start, stop)
 {
     double  rating[4];
-    ts_log *l = open_log();
-    begin(l);
-    timed(l, ANN, 200);
-    timed(l, BOB, 400);
-    verdict(l, ANN, "PASS");
-    verdict(l, BOB, "PASS (common)");
-    timed(l, BOB_2, 400);
-    timed(l, ANN_2, 200);
-    verdict(l, BOB_2, "PASS");
-    verdict(l, ANN_2, "PASS");
+    ts_log *l = begin();
+    pair(l, ANN, 200, "PASS", BOB, 400, "PASS (common)");
+    pair(l, BOB_2, 400, "PASS", ANN_2, 200, "PASS");
     ts_log_close(l);
     ts_records r = derived();
     assert_int_equal(ratings(&r, "overall", rating), 2);
@@ -224,8 +220,7 @@ TEST_WITH(all_challenges, start, stop)
 TEST_WITH(what_was_resumed, start, stop)
 {
     double  rating[4];
-    ts_log *l = open_log();
-    begin(l);
+    ts_log *l = begin();
     simple(l, "score", ANN);
     ts_jw *w = ts_log_begin(l, "match");
     put_rest(w, "match");
@@ -238,10 +233,7 @@ TEST_WITH(what_was_resumed, start, stop)
     ts_jw_close(w, ']');
     assert_true(ts_log_commit(l));
     simple(l, "run", -1);
-    timed(l, BOB_2, 400);
-    timed(l, ANN_2, 200);
-    verdict(l, BOB_2, "PASS");
-    verdict(l, ANN_2, "PASS");
+    pair(l, BOB_2, 400, "PASS", ANN_2, 200, "PASS");
     ts_log_close(l);
     ts_records r = derived();
     assert_int_equal(count(&r, "score"), 3);
@@ -254,12 +246,8 @@ TEST_WITH(what_was_resumed, start, stop)
 TEST_WITH(twice_is_once, start, stop)
 {
     char    why[TS_WHY];
-    ts_log *l = open_log();
-    begin(l);
-    timed(l, ANN, 200);
-    timed(l, BOB, 201);
-    verdict(l, ANN, "PASS");
-    verdict(l, BOB, "PASS");
+    ts_log *l = begin();
+    pair(l, ANN, 200, "PASS", BOB, 201, "PASS");
     ts_records held = derived(), r;
     assert_true(ts_records_read(path, &r, why));
     assert_true(ts_derive_into_log(&r, l));
@@ -283,8 +271,7 @@ TEST_WITH(twice_is_once, start, stop)
 /* An entrant that failed late, or was not timed where no other was, has no score. */
 TEST_WITH(gaps, start, stop)
 {
-    ts_log *l = open_log();
-    begin(l);
+    ts_log *l = begin();
     timed(l, ANN, 200);
     verdict(l, ANN, "FAIL");
     verdict(l, BOB, "PASS");

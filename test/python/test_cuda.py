@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import touchstone as ts  # noqa: E402
 import touchstone.torch as tt  # noqa: E402
+from block import Block  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available() or ts.cuda_unavailable_reason() is not None,
                                 reason="no GPU, or no CUDA module")
@@ -259,27 +260,9 @@ def test_cuda_graph(name):
         assert torch.allclose(a.float(), b.float(), rtol=1e-4, atol=1e-6)
 
 
-class Block(torch.nn.Module):
-    """A transformer block with one of everything."""
-
-    def __init__(self, d=64, vocab=96):
-        super().__init__()
-        self.embed = torch.nn.Embedding(vocab, d)
-        self.norm, self.rms = tt.LayerNorm(d), tt.RMSNorm(d)
-        self.qkv, self.up = torch.nn.Linear(d, 3 * d), tt.TernaryLinear(d, d)
-        self.head = tt.LinearCrossEntropy(d, vocab)
-
-    def forward(self, tokens, target):
-        h = self.embed(tokens)
-        q, k, v = self.qkv(self.norm(h)).view(*h.shape[:2], 2, 3, 32).permute(3, 0, 2, 1, 4)
-        y = tt.attention(q, k, v, is_causal=True).transpose(1, 2).reshape(h.shape)
-        y, h = self.rms(y, h)
-        return self.head(h + self.up(y), target)
-
-
 def block_and_tokens():
     torch.manual_seed(2)
-    return Block().cuda(), torch.randint(0, 96, (2, 33), device="cuda")
+    return Block(64, 96, 2).cuda(), torch.randint(0, 96, (2, 33), device="cuda")
 
 
 def test_a_training_step_as_a_graph():

@@ -8,6 +8,7 @@ import torch.nn.functional as F  # noqa: E402
 
 import touchstone as ts  # noqa: E402
 import touchstone.torch as tt  # noqa: E402
+from block import Block  # noqa: E402
 
 torch.manual_seed(3)
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -166,24 +167,6 @@ def test_float8():
     out = ts.flash_attention_fp8(q, k, v, *scales, dtype="bfloat16")
     assert out.dtype == torch.bfloat16
     near(out, ts.flash_attention(*wide), torch.bfloat16)
-
-
-class Block(torch.nn.Module):
-    """A transformer block with one of everything."""
-
-    def __init__(self, d=32, vocab=50):
-        super().__init__()
-        self.embed = torch.nn.Embedding(vocab, d)
-        self.norm, self.rms = tt.LayerNorm(d), tt.RMSNorm(d)
-        self.qkv, self.up = torch.nn.Linear(d, 3 * d), tt.TernaryLinear(d, d)
-        self.head = tt.LinearCrossEntropy(d, vocab)
-
-    def forward(self, tokens, target):
-        h = self.embed(tokens)
-        q, k, v = self.qkv(self.norm(h)).view(*h.shape[:2], 4, 3, 8).permute(3, 0, 2, 1, 4)
-        y = tt.attention(q, k, v, is_causal=True).transpose(1, 2).reshape(h.shape)
-        y, h = self.rms(y, h)
-        return self.head(h + self.up(y), target)
 
 
 def test_compile_has_no_graph_breaks():
