@@ -16,4 +16,10 @@ typedef struct ts_mutant {
     ts_device       device;
 } ts_mutant;
 
+/* Bugs are injected at named points of a plain solution (test/solution/): HOOK_<point> is given the
+ * right value and gives that or another one, HERE_<point> is a statement. They use the variables of
+ * the function around the point. */
+#define HOOK(point, ...) HOOK_##point(__VA_ARGS__)
+#define HERE(point)      HERE_##point
+
 #endif

@@ -5,8 +5,6 @@
 
 #include "number.h"
 
-enum { ALIGN = 64 };
-
 struct ts_kv {
     ts_kv_dims     d;
     size_t         bytes;
@@ -27,14 +25,7 @@ static size_t bytes_of(ts_dtype t)
     return t == TS_F64 ? 8 : t == TS_F32 ? 4 : t == TS_U8 ? 1 : 2;
 }
 
-static void *place(unsigned char *base, size_t *used, int64_t n, size_t each)
-{
-    const size_t at = *used;
-    *used += ((size_t)n * each + ALIGN - 1) / ALIGN * ALIGN;
-    return base ? base + at : NULL;
-}
-
-static void lay_out(const ts_kv_dims *d, unsigned char *base, ts_kv *c)
+static void lay_out(const ts_kv_dims *d, void *base, ts_kv *c)
 {
     const int64_t g = d->key_group, H = d->n_kv_head, D = d->head_dim;
     const int64_t n_len = d->n_seq_max * d->n_layer;
@@ -223,7 +214,7 @@ ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size
 {
     ts_kv           made;
     const ts_status s = check_dims(d);
-    unsigned char  *base = (unsigned char *)memory + (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN;
+    void *const     base = aligned(memory);
     if (s) return s;
     if (!x || !memory || !c) return TS_E_ARG;
     lay_out(d, base, &made);

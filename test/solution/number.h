@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.h - elements of any dtype as doubles, for the obvious solutions. */
+/* number.h - what the obvious solutions share: elements of any dtype as doubles, and memory. */
 #ifndef NUMBER_H
 #define NUMBER_H
 
@@ -8,6 +8,12 @@
 #include <string.h>
 
 #include "touchstone/touchstone.h"
+
+/* Points where proof/mutant/ injects bugs: into a value, or between two statements. */
+#ifndef HOOK
+#define HOOK(point, ...) (__VA_ARGS__)
+#define HERE(point)      ((void)0)
+#endif
 
 static inline double load(const void *p, ts_dtype t, int64_t i)
 {
@@ -51,6 +57,29 @@ static inline void store(void *p, ts_dtype t, int64_t i, double v)
     else
         ((uint16_t *)p)[i] =
             t == TS_BF16 ? round16(v, 7, -126, 0x7f80) : round16(v, 10, -14, 0x7c00);
+}
+
+/* v as it is read back from a 16-bit dtype. */
+static inline double narrow(double v, ts_dtype t)
+{
+    uint16_t h;
+    store(&h, t, 0, v);
+    return load(&h, t, 0);
+}
+
+enum { ALIGN = 64 };
+
+static inline void *aligned(void *p)
+{
+    return (char *)p + (ALIGN - (uintptr_t)p % ALIGN) % ALIGN;
+}
+
+/* The next n elements of aligned memory; used: bytes so far. base NULL: these are only counted. */
+static inline void *place(void *base, size_t *used, int64_t n, size_t each)
+{
+    const size_t at = *used;
+    *used += ((size_t)n * each + ALIGN - 1) / ALIGN * ALIGN;
+    return base ? (char *)base + at : NULL;
 }
 
 #endif

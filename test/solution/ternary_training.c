@@ -20,11 +20,6 @@ typedef struct matrix {
     int64_t at, n_out, n_in;
 } matrix;
 
-static int64_t groups(int64_t n_in)
-{
-    return (n_in + GROUP - 1) / GROUP;
-}
-
 /* Number i: E, then seven of each layer. */
 static matrix matrix_of(const ts_ternary_dims *d, int64_t i)
 {
@@ -40,14 +35,9 @@ static matrix matrix_of(const ts_ternary_dims *d, int64_t i)
     return m;
 }
 
-static int64_t matrices(const ts_ternary_dims *d)
-{
-    return 1 + SLOTS * d->n_layer;
-}
-
 static int64_t count_latents(const ts_ternary_dims *d)
 {
-    const matrix m = matrix_of(d, matrices(d) - 1);
+    const matrix m = matrix_of(d, SLOTS * d->n_layer);
     return m.at + m.n_out * m.n_in;
 }
 
@@ -64,43 +54,42 @@ static int64_t count_all(const ts_ternary_dims *d)
 
 /* ---- the projection ---- */
 
-static int64_t group_size(const matrix *m, int64_t g)
+/* The end of the group that begins at `at`: after GROUP weights, or with the row. */
+static int64_t group_end(const matrix *m, int64_t at)
 {
-    const int64_t left = m->n_in - g * GROUP;
-    return left < GROUP ? left : GROUP;
+    const int64_t row = m->at + ((at - m->at) / m->n_in + 1) * m->n_in;
+    return at + GROUP < row ? at + GROUP : row;
 }
 
 static double mean_of(const float *w, int64_t n)
 {
     double sum = 0;
     for (int64_t j = 0; j < n; j++) sum += fabs((double)w[j]);
-    return sum / (double)n;
+    return sum / (double)HOOK(mean_count, n);
 }
 
 static double scale_of(const float *w, int64_t n)
 {
-    uint16_t h;
-    store(&h, TS_F16, 0, mean_of(w, n));
-    return load(&h, TS_F16, 0);
+    return HOOK(scale, narrow(mean_of(w, n), TS_F16));
 }
 
 static int code_of(double w, double s)
 {
-    return s == 0 || 2 * fabs(w) <= s ? 0 : w < 0 ? -1 : 1;
+    return HOOK(code, s == 0 || 2 * fabs(w) <= s ? 0 : w < 0 ? -1 : 1);
 }
 
 static void serve(const ts_ternary *t, double *to)
 {
-    for (int64_t i = 0; i < matrices(&t->d); i++) {
+    for (int64_t i = 0; i <= SLOTS * t->d.n_layer; i++) {
         const matrix m = matrix_of(&t->d, i);
-        for (int64_t r = 0; r < m.n_out; r++)
-            for (int64_t g = 0; g < groups(m.n_in); g++) {
-                const int64_t at = m.at + r * m.n_in + g * GROUP, n = group_size(&m, g);
-                const double  s = scale_of(t->w + at, n);
-                for (int64_t j = at; j < at + n; j++) to[j] = code_of(t->w[j], s) * s;
-            }
+        for (int64_t at = m.at, end; at < m.at + m.n_out * m.n_in; at = end) {
+            end = group_end(&m, at);
+            const double s = scale_of(t->w + at, end - at);
+            for (int64_t j = at; j < end; j++) to[j] = HOOK(weight, code_of(t->w[j], s) * s);
+        }
     }
     for (int64_t i = t->n_latent; i < t->n_latent + t->n_norm; i++) to[i] = t->w[i];
+    HERE(served);
 }
 
 /* ---- a pass, all of it in the workspace ---- */
@@ -112,7 +101,7 @@ typedef struct layer {
 typedef struct pass {
     ts_ternary_dims d;
     const int32_t  *tokens;
-    int64_t         n_batch, n_tok, n_pos, n;
+    int64_t         n_tok, n_pos, n;
     double         *w, *g; /* effective weights, and their gradient */
     double         *room;  /* what is left of the workspace */
     double         *p;     /* [n_pos] */
@@ -122,7 +111,7 @@ static double *take(pass *p, int64_t n)
 {
     double *const here = p->room;
     p->room += n;
-    for (int64_t i = 0; i < n; i++) here[i] = 0;
+    for (int64_t i = 0; i < HOOK(n_cleared, n); i++) here[i] = 0;
     return here;
 }
 
@@ -161,8 +150,8 @@ static void linear(const pass *p, int64_t i, const double *in, double *y)
         for (int64_t o = 0; o < m.n_out; o++) {
             double sum = 0;
             for (int64_t c = 0; c < m.n_in; c++)
-                sum += in[r * m.n_in + c] * p->w[m.at + o * m.n_in + c];
-            y[r * m.n_out + o] = sum;
+                sum += in[r * m.n_in + c] * HOOK(head_weight, p->w[m.at + o * m.n_in + c]);
+            y[r * m.n_out + o] = HOOK(activation, sum);
         }
 }
 
@@ -174,8 +163,8 @@ static void linear_back(const pass *p, int64_t i, const double *in, const double
         for (int64_t o = 0; o < m.n_out; o++)
             for (int64_t c = 0; c < m.n_in; c++) {
                 const int64_t at = m.at + o * m.n_in + c;
-                dx[r * m.n_in + c] += dy[r * m.n_out + o] * p->w[at];
-                p->g[at] += dy[r * m.n_out + o] * in[r * m.n_in + c];
+                dx[r * m.n_in + c] += dy[r * m.n_out + o] * HOOK(back_weight, p->w[at]);
+                p->g[at] += HOOK(dw, dy[r * m.n_out + o] * in[r * m.n_in + c]);
             }
 }
 
@@ -183,13 +172,13 @@ static double rms_scale(const pass *p, const double *x, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += x[i] * x[i];
-    return 1 / sqrt(sum / (double)n + p->d.norm_eps);
+    return HOOK(rms_scale, 1 / sqrt(sum / (double)n + p->d.norm_eps));
 }
 
 static void rms(const pass *p, int64_t gain, const double *x, double *y, int64_t rows, int64_t n)
 {
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        const double s = rms_scale(p, x, n);
+        const double s = HOOK(row_scale, rms_scale(p, x, n));
         for (int64_t i = 0; i < n; i++) y[i] = x[i] * s * p->w[gain + i];
     }
 }
@@ -215,16 +204,15 @@ static void rotate(const pass *p, double *x, int64_t n_head, int sign)
     const int64_t half = p->d.head_dim / 2;
     for (int64_t r = 0; r < p->n * n_head; r++, x += 2 * half)
         for (int64_t i = 0; i < half; i++) {
-            const double position = (double)(r / n_head % p->n_pos);
-            const double a =
-                position * pow(p->d.rope_theta, -2.0 * (double)i / (double)p->d.head_dim);
-            const double u = x[i], v = x[i + half];
-            x[i] = u * cos(a) - sign * v * sin(a);
-            x[i + half] = v * cos(a) + sign * u * sin(a);
+            const double  position = HOOK(position, (double)(r / n_head % p->n_pos));
+            const double  theta = HOOK(theta, p->d.rope_theta);
+            const double  a = position * pow(theta, -2.0 * (double)i / (double)p->d.head_dim);
+            double *const one = &x[HOOK(one, i)], *const other = &x[HOOK(other, i + half)];
+            const double u = *one, v = *other;
+            *one = u * cos(a) - sign * v * sin(a);
+            *other = v * cos(a) + sign * u * sin(a);
         }
 }
-
-/* ---- attention ---- */
 
 /* Of query r and head h: where it begins, where the first key of its sequence does, how many. */
 typedef struct view {
@@ -234,10 +222,11 @@ typedef struct view {
 static view view_of(const pass *p, int64_t r, int64_t h)
 {
     const ts_ternary_dims *d = &p->d;
-    const int64_t          first = r / p->n_pos * p->n_pos, step = d->n_kv_head * d->head_dim;
-    return (view) { (r * d->n_head + h) * d->head_dim,
-                    first * step + h * d->n_kv_head / d->n_head * d->head_dim, step,
-                    r - first + 1 };
+    const int64_t          first = HOOK(first_key, r / p->n_pos * p->n_pos);
+    const int64_t          kv = HOOK(kv_head, h * d->n_kv_head / d->n_head);
+    const int64_t          step = d->n_kv_head * d->head_dim;
+    return (view) { (r * d->n_head + h) * d->head_dim, first * step + kv * d->head_dim, step,
+                    HOOK(n_keys, r - first + 1) };
 }
 
 static double dot(const double *a, const double *b, int64_t n)
@@ -252,7 +241,7 @@ static void weigh(const pass *p, const layer *y, const view *s)
     double most = -INFINITY, sum = 0;
     for (int64_t j = 0; j < s->n; j++) {
         p->p[j] = dot(y->q + s->q, y->k + s->k + j * s->step, p->d.head_dim) /
-                  sqrt((double)p->d.head_dim);
+                  HOOK(score_divisor, sqrt((double)p->d.head_dim));
         most = fmax(most, p->p[j]);
     }
     for (int64_t j = 0; j < s->n; j++) sum += p->p[j] = exp(p->p[j] - most);
@@ -281,8 +270,8 @@ static void attend_back(const pass *p, const layer *y, const layer *d)
         weigh(p, y, &s);
         for (int64_t j = 0; j < s.n; j++) {
             const int64_t at = s.k + j * s.step;
-            const double  ds =
-                p->p[j] * (dot(d->out + s.q, y->v + at, dim) - delta) / sqrt((double)dim);
+            const double  ds = p->p[j] * (dot(d->out + s.q, y->v + at, dim) - delta) /
+                              HOOK(score_divisor, sqrt((double)dim));
             for (int64_t c = 0; c < dim; c++) {
                 d->q[s.q + c] += ds * y->k[at + c];
                 d->k[at + c] += ds * y->q[s.q + c];
@@ -291,8 +280,6 @@ static void attend_back(const pass *p, const layer *y, const layer *d)
         }
     }
 }
-
-/* ---- a layer ---- */
 
 static void forward(const pass *p, int64_t l, const layer *y, double *next)
 {
@@ -308,12 +295,12 @@ static void forward(const pass *p, int64_t l, const layer *y, double *next)
     rotate(p, y->k, d->n_kv_head, 1);
     attend(p, y);
     linear(p, first + O, y->out, y->middle);
-    for (int64_t i = 0; i < wide; i++) y->middle[i] += y->x[i];
+    for (int64_t i = 0; i < HOOK(n_residual, wide); i++) y->middle[i] += y->x[i];
     rms(p, gain_at(d, l, NORM_2), y->middle, y->h2, p->n, d->width);
     linear(p, first + GATE, y->h2, y->gate);
     linear(p, first + UP, y->h2, y->up);
     for (int64_t i = 0; i < p->n * d->ffn; i++)
-        y->act[i] = y->gate[i] / (1 + exp(-y->gate[i])) * y->up[i];
+        y->act[i] = HOOK(act, y->gate[i] / (1 + exp(-y->gate[i])) * y->up[i]);
     linear(p, first + DOWN, y->act, next);
     for (int64_t i = 0; i < wide; i++) next[i] += y->middle[i];
 }
@@ -349,18 +336,18 @@ static void backward(pass p, int64_t l, const layer *y, double *dx)
 
 static int32_t token_at(const pass *p, int64_t r, int64_t later)
 {
-    return p->tokens[r / p->n_pos * p->n_tok + r % p->n_pos + later];
+    return HOOK(token, p->tokens[r / p->n_pos * p->n_tok + r % p->n_pos + later]);
 }
 
 /* Logits of one row become the gradient of the mean. */
 static double entropy(const pass *p, double *z, int32_t target)
 {
-    double most = -INFINITY, sum = 0;
-    for (int64_t v = 0; v < p->d.n_vocab; v++) most = fmax(most, z[v]);
+    double most = z[0], sum = 0;
+    for (int64_t v = 1; v < p->d.n_vocab; v++) most = fmax(most, z[v]);
     for (int64_t v = 0; v < p->d.n_vocab; v++) sum += exp(z[v] - most);
-    const double nll = log(sum) + most - z[target];
+    const double nll = HOOK(nll, log(sum) + most - z[target]);
     for (int64_t v = 0; v < p->d.n_vocab; v++)
-        z[v] = (exp(z[v] - most) / sum - (v == target)) / (double)p->n;
+        z[v] = (exp(z[v] - most) / sum - (v == target)) / (double)HOOK(n_targets, p->n);
     return nll;
 }
 
@@ -379,23 +366,28 @@ static double run(pass *p)
     double                *layers = take(p, d->n_layer * layer_size(d) * p->n), nll = 0;
     for (int64_t r = 0; r < p->n; r++)
         for (int64_t i = 0; i < width; i++)
-            layers[r * width + i] = p->w[token_at(p, r, 0) * width + i];
+            layers[r * width + i] = HOOK(embedding, p->w[token_at(p, r, 0) * width + i]);
     for (int64_t l = 0; l < d->n_layer; l++) {
-        const layer y = layer_of(p, layers, l);
-        forward(p, l, &y, l + 1 < d->n_layer ? layer_of(p, layers, l + 1).x : last);
+        const layer   y = layer_of(p, layers, l);
+        double *const next = l + 1 < d->n_layer ? layer_of(p, layers, l + 1).x : last;
+        forward(p, l, &y, next);
+        HERE(layer_done);
     }
     rms(p, gain_at(d, d->n_layer, NORM_1), last, h, p->n, width);
+    HERE(last_norm);
     linear(p, 0, h, z);
-    for (int64_t r = 0; r < p->n; r++) nll += entropy(p, z + r * d->n_vocab, token_at(p, r, 1));
+    for (int64_t r = 0; r < p->n; r++)
+        nll += entropy(p, z + r * d->n_vocab, token_at(p, r, HOOK(label, 1)));
     linear_back(p, 0, h, z, dh);
     rms_back(p, gain_at(d, d->n_layer, NORM_1), last, dh, dx, p->n, width);
-    for (int64_t l = d->n_layer - 1; l >= 0; l--) {
+    for (int64_t l = HOOK(last_layer, d->n_layer - 1); l >= 0; l--) {
         const layer y = layer_of(p, layers, l);
         backward(*p, l, &y, dx);
     }
     for (int64_t r = 0; r < p->n; r++)
         for (int64_t i = 0; i < width; i++)
-            p->g[token_at(p, r, 0) * width + i] += dx[r * width + i];
+            p->g[token_at(p, r, 0) * width + i] += HOOK(d_embedding, dx[r * width + i]);
+    HERE(gradients);
     return nll;
 }
 
@@ -406,8 +398,13 @@ static ts_status check_dims(const ts_ternary_dims *d)
     const int64_t extent[] = { d->n_vocab,   d->width,    d->n_layer, d->n_head,
                                d->n_kv_head, d->head_dim, d->ffn,     d->max_batch };
     for (int i = 0; i < 8; i++)
-        if (extent[i] < 1) return TS_E_SHAPE;
-    if (d->max_tokens < 2 || d->n_head % d->n_kv_head || d->head_dim % 2 || d->head_dim > 256)
+        if (extent[i] < 1 || extent[i] > INT32_MAX) return TS_E_SHAPE;
+    if (d->max_tokens < 2 || HOOK(uneven, d->n_head % d->n_kv_head) || d->head_dim % 2)
+        return TS_E_SHAPE;
+    const double rows = (double)d->max_batch * (double)d->max_tokens, width = (double)d->width;
+    const double wide = fmax((double)d->ffn, (double)d->n_head * (double)d->head_dim);
+    const double most = fmax((double)d->n_vocab, (double)d->n_layer * fmax(wide, width));
+    if (d->head_dim > 256 || d->max_tokens > INT32_MAX || fmax(rows, width) * most >= 0x1p44)
         return TS_E_SHAPE;
     if (!(d->rope_theta > 0) || !(d->norm_eps > 0)) return TS_E_ARG;
     return isinf(d->rope_theta) || isinf(d->norm_eps) ? TS_E_ARG : TS_OK;
@@ -416,30 +413,23 @@ static ts_status check_dims(const ts_ternary_dims *d)
 ts_status ts_ternary_bytes(const ts_ternary_dims *d, const ts_exec *x, size_t *state_bytes,
                            size_t *workspace_bytes)
 {
-    if (!d || !x || !state_bytes || !workspace_bytes) return TS_E_ARG;
-    const ts_status s = check_dims(d);
+    const ts_status s = d && x && state_bytes && workspace_bytes ? check_dims(d) : TS_E_ARG;
     if (s) return s;
     if (x->device != TS_CPU) return TS_E_UNSUPPORTED;
-    *state_bytes = sizeof(ts_ternary) + (size_t)count_all(d) * 3 * sizeof(float) + 16;
-    *workspace_bytes = (size_t)pass_size(d) * sizeof(double) + 16;
+    *state_bytes = sizeof(ts_ternary) + (size_t)count_all(d) * 3 * sizeof(float) + ALIGN;
+    *workspace_bytes = (size_t)pass_size(d) * sizeof(double) + ALIGN;
     return TS_OK;
-}
-
-static void *aligned(void *p)
-{
-    return (char *)p + (16 - (uintptr_t)p % 16) % 16;
 }
 
 static ts_status check_range(const ts_ternary_dims *d, const float *w, const float *norm)
 {
     for (int64_t i = 0; i < count_all(d) - count_latents(d); i++)
         if (!isfinite(norm[i])) return TS_E_RANGE;
-    for (int64_t i = 0; i < matrices(d); i++) {
+    for (int64_t i = 0; i <= SLOTS * d->n_layer; i++) {
         const matrix m = matrix_of(d, i);
-        for (int64_t k = 0; k < m.n_out * groups(m.n_in); k++) {
-            const int64_t g = k % groups(m.n_in);
-            const float  *at = w + m.at + k / groups(m.n_in) * m.n_in + g * GROUP;
-            if (!isfinite(mean_of(at, group_size(&m, g))) || isinf(scale_of(at, group_size(&m, g))))
+        for (int64_t at = m.at, end; at < m.at + m.n_out * m.n_in; at = end) {
+            end = group_end(&m, at);
+            if (!isfinite(mean_of(w + at, end - at)) || isinf(scale_of(w + at, end - at)))
                 return TS_E_RANGE;
         }
     }
@@ -453,8 +443,8 @@ ts_status ts_ternary_create(const ts_ternary_dims *d, const ts_exec *x, const fl
     ts_status s = ts_ternary_bytes(d, x, &state, &work);
     if (s) return s;
     if (!latent || !norm || !memory || !out) return TS_E_ARG;
-    if (memory_bytes < state) return TS_E_WORKSPACE;
-    s = check_range(d, latent, norm);
+    if (memory_bytes < HOOK(least_memory, state)) return TS_E_WORKSPACE;
+    s = HOOK(range, check_range(d, latent, norm));
     if (s) return s;
     ts_ternary *const t = aligned(memory);
     const int64_t     n = count_all(d), n_latent = count_latents(d);
@@ -463,6 +453,7 @@ ts_status ts_ternary_create(const ts_ternary_dims *d, const ts_exec *x, const fl
     memcpy(w, latent, (size_t)n_latent * sizeof *w);
     memcpy(w + n_latent, norm, (size_t)(n - n_latent) * sizeof *w);
     memset(w + n, 0, 2 * (size_t)n * sizeof *w);
+    HERE(created);
     *out = t;
     return TS_OK;
 }
@@ -476,49 +467,52 @@ ts_status ts_ternary_destroy(ts_ternary **t)
 
 static ts_status check_call(const ts_ternary *t, const ts_exec *x)
 {
-    size_t state, work;
-    if (!t || !x) return TS_E_ARG;
-    const ts_status s = ts_ternary_bytes(&t->d, x, &state, &work);
+    size_t          state, work;
+    const ts_status s = t ? ts_ternary_bytes(&t->d, x, &state, &work) : TS_E_ARG;
     if (s) return s;
-    return x->workspace && x->workspace_bytes >= work ? TS_OK : TS_E_WORKSPACE;
+    return HOOK(has_room, x->workspace && x->workspace_bytes >= work) ? TS_OK : TS_E_WORKSPACE;
 }
 
 static ts_status check_batch(const ts_ternary *t, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                              const int32_t *tokens)
 {
     if (!t || !x || !tokens) return TS_E_ARG;
-    if (n_batch < 1 || n_tok < 2) return TS_E_SHAPE;
+    if (HOOK(no_target, n_batch < 1 || n_tok < 2)) return TS_E_SHAPE;
     if (n_batch > t->d.max_batch || n_tok > t->d.max_tokens) return TS_E_CAPACITY;
-    for (int64_t i = 0; i < n_batch * n_tok; i++)
+    for (int64_t i = 0; i < HOOK(n_checked, n_batch * n_tok); i++)
         if (tokens[i] < 0 || tokens[i] >= t->d.n_vocab) return TS_E_ARG;
-    return check_call(t, x);
+    return HOOK(batch, check_call(t, x));
 }
 
 /* Loss and gradient of a batch, in the workspace. */
 static double run_batch(const ts_ternary *t, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                         const int32_t *tokens, pass *p)
 {
-    *p = (pass) { .d = t->d, .tokens = tokens, .n_batch = n_batch, .n_tok = n_tok };
-    p->n_pos = n_tok - 1;
-    p->n = n_batch * p->n_pos;
+    *p = (pass) { .d = t->d, .tokens = tokens, .n_tok = n_tok };
+    p->n_pos = HOOK(n_pos, n_tok - 1);
+    p->n = HOOK(n_batch, n_batch) * p->n_pos;
+    HERE(batch);
     p->room = aligned(x->workspace);
     p->w = take(p, t->n_latent + t->n_norm);
     p->g = take(p, t->n_latent + t->n_norm);
     p->p = take(p, p->n_pos);
     serve(t, p->w);
-    return run(p);
+    return HOOK(batch_nll, run(p));
 }
 
 ts_status ts_ternary_grad(ts_ternary *t, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                           const int32_t *tokens, double *loss, float *dlatent, float *dnorm)
 {
-    pass      p;
+    pass p;
+    HERE(grad_called);
     ts_status s = check_batch(t, x, n_batch, n_tok, tokens);
     if (!s && (!loss || !dlatent || !dnorm)) s = TS_E_ARG;
     if (s) return s;
-    *loss = run_batch(t, x, n_batch, n_tok, tokens, &p) / (double)p.n;
-    for (int64_t i = 0; i < t->n_latent; i++) dlatent[i] = (float)p.g[i];
-    for (int64_t i = 0; i < t->n_norm; i++) dnorm[i] = (float)p.g[t->n_latent + i];
+    const double nll = run_batch(t, x, n_batch, n_tok, tokens, &p);
+    *loss = HOOK(loss, nll / (double)p.n);
+    for (int64_t i = 0; i < t->n_latent; i++) dlatent[i] = HOOK(dlatent, (float)p.g[i]);
+    for (int64_t i = 0; i < HOOK(n_dnorm, t->n_norm); i++) dnorm[i] = (float)p.g[t->n_latent + i];
+    HERE(grad_done);
     return TS_OK;
 }
 
@@ -534,18 +528,21 @@ static void adamw(ts_ternary *t, const ts_adamw *h, const double *g)
 {
     const int64_t n = t->n_latent + t->n_norm;
     double        sum = 0;
+    HERE(adamw);
     for (int64_t i = 0; i < n; i++) sum += g[i] * g[i];
     const double norm = sqrt(sum), step = (double)++t->n_step;
     const double clip = h->clip_norm > 0 && norm > h->clip_norm ? h->clip_norm / norm : 1;
-    const double bias1 = 1 - pow(h->beta1, step), bias2 = 1 - pow(h->beta2, step);
+    const double bias1 = HOOK(bias1, 1 - pow(h->beta1, step));
+    const double bias2 = HOOK(bias2, 1 - pow(h->beta2, step));
     for (int64_t i = 0; i < n; i++) {
-        const double d = clip * g[i], w = t->w[i];
+        const double w = t->w[i], d = HOOK(clipped, clip * g[i]);
         const double m = h->beta1 * t->m[i] + (1 - h->beta1) * d;
         const double v = h->beta2 * t->v[i] + (1 - h->beta2) * d * d;
-        const double decay = i < t->n_latent ? h->weight_decay * w : 0;
-        t->m[i] = (float)m;
-        t->v[i] = (float)v;
-        t->w[i] = (float)(w - h->lr * (m / bias1 / (sqrt(v / bias2) + h->eps) + decay));
+        const double divisor = HOOK(divisor, sqrt(v / bias2) + h->eps);
+        const double decay = HOOK(decay, i < t->n_latent ? h->weight_decay * w : 0);
+        t->m[i] = (float)HOOK(kept_m, m);
+        t->v[i] = (float)HOOK(kept_v, v);
+        t->w[i] = (float)HOOK(kept_w, w - h->lr * (m / bias1 / divisor + decay));
     }
 }
 
@@ -554,13 +551,14 @@ ts_status ts_ternary_step(ts_ternary *t, const ts_exec *x, const ts_adamw *h, in
 {
     pass      p;
     ts_status s = check_batch(t, x, n_batch, n_tok, tokens);
-    if (!s && (!h || !loss || !sound(h))) s = TS_E_ARG;
-    if (s) return s;
+    if (!s && (!h || !loss || !HOOK(sound, sound(h)))) s = TS_E_ARG;
+    if (s) return HOOK(refused_step, s);
     const double nll = run_batch(t, x, n_batch, n_tok, tokens, &p);
     for (int64_t i = 0; i < t->n_latent + t->n_norm; i++)
         if (!isfinite(p.g[i])) return TS_E_RANGE;
     adamw(t, h, p.g);
     *loss = nll / (double)p.n;
+    HERE(step_done);
     return TS_OK;
 }
 
@@ -568,34 +566,33 @@ ts_status ts_ternary_eval(ts_ternary *t, const ts_exec *x, int64_t n_batch, int6
                           const int32_t *tokens, double *nll_sum, int64_t *n_count)
 {
     pass      p;
-    ts_status s = check_batch(t, x, n_batch, n_tok, tokens);
-    if (!s && (!nll_sum || !n_count)) s = TS_E_ARG;
+    ts_status s = nll_sum && n_count ? check_batch(t, x, n_batch, n_tok, tokens) : TS_E_ARG;
     if (s) return s;
     *nll_sum = run_batch(t, x, n_batch, n_tok, tokens, &p);
     *n_count = p.n;
+    HERE(eval_done);
     return TS_OK;
 }
 
 ts_status ts_ternary_export(ts_ternary *t, const ts_exec *x, uint8_t *code, uint16_t *scale,
                             float *norm)
 {
-    if (!t || !x || !code || !scale || !norm) return TS_E_ARG;
-    const ts_status s = check_call(t, x);
+    const ts_status s = code && scale && norm ? check_call(t, x) : TS_E_ARG;
     if (s) return s;
-    for (int64_t i = 0; i < matrices(&t->d); i++) {
+    for (int64_t i = 0; i <= SLOTS * t->d.n_layer; i++) {
         const matrix m = matrix_of(&t->d, i);
-        for (int64_t r = 0; r < m.n_out; r++)
-            for (int64_t g = 0; g < groups(m.n_in); g++, code += BYTES, scale++) {
-                const float  *w = t->w + m.at + r * m.n_in + g * GROUP;
-                const int64_t n = group_size(&m, g);
-                const double  each = scale_of(w, n);
-                store(scale, TS_F16, 0, each);
-                memset(code, 0, BYTES);
-                for (int64_t j = 0; j < GROUP; j++) {
-                    const int point = 1 + (j < n ? code_of(w[j], each) : 0);
-                    code[j / 4] |= (uint8_t)(point << 2 * (j % 4));
-                }
+        for (int64_t at = m.at; at < m.at + m.n_out * m.n_in;
+             at = group_end(&m, at), code += BYTES) {
+            const float  *w = HOOK(exported, t->w) + at;
+            const int64_t n = group_end(&m, at) - at;
+            const double  each = scale_of(w, n);
+            store(scale++, TS_F16, 0, each);
+            memset(code, 0, BYTES);
+            for (int64_t j = 0; j < GROUP; j++) {
+                const int point = HOOK(point, 1 + (j < n ? code_of(w[j], each) : 0));
+                code[j / 4] |= (uint8_t)(point << 2 * HOOK(place, j % 4));
             }
+        }
     }
     memcpy(norm, t->w + t->n_latent, (size_t)t->n_norm * sizeof *norm);
     return TS_OK;
