@@ -25,9 +25,10 @@ static size_t bytes_of(ts_dtype t)
     return t == TS_F64 ? 8 : t == TS_F32 ? 4 : t == TS_U8 ? 1 : 2;
 }
 
-static void lay_out(const ts_kv_dims *d, void *base, ts_kv *c)
+static void lay_out(const ts_kv_dims *dims, void *base, ts_kv *c)
 {
-    const int64_t g = d->key_group, H = d->n_kv_head, D = d->head_dim;
+    const ts_kv_dims *const d = HOOK(dims, dims);
+    const int64_t g = d->key_group, H = HOOK(n_stored_heads, d->n_kv_head), D = d->head_dim;
     const int64_t n_len = d->n_seq_max * d->n_layer;
     const size_t  pair = 2 * bytes_of(d->meta_dtype);
     size_t        used = (sizeof *c + ALIGN - 1) / ALIGN * ALIGN;
@@ -39,11 +40,12 @@ static void lay_out(const ts_kv_dims *d, void *base, ts_kv *c)
     c->own = c->by_channel ? (d->capacity + g - 1) / g * g : d->capacity;
     c->n_cell = d->page ? d->n_page * d->page : n_len * c->own;
     c->max_pages = d->page ? (d->capacity + d->page - 1) / d->page : 0;
-    c->row_bytes = d->store_dtype == TS_U4 ? (D + 1) / 2 : D * (int64_t)bytes_of(d->store_dtype);
+    c->row_bytes = HOOK(row_bytes, d->store_dtype == TS_U4 ? (D + 1) / 2
+                                                           : D * (int64_t)bytes_of(d->store_dtype));
     c->n_group = c->codes && !c->by_channel ? (D + g - 1) / g : 0;
     c->page = place(base, &used, n_len * c->max_pages, sizeof *c->page);
     c->n_ref = place(base, &used, d->n_page, sizeof *c->n_ref);
-    c->len = place(base, &used, n_len, sizeof *c->len);
+    c->len = place(base, &used, HOOK(n_lengths, n_len), sizeof *c->len);
     c->open = place(base, &used, d->n_seq_max, 1);
     c->k = place(base, &used, c->n_cell * H, (size_t)c->row_bytes);
     c->v = place(base, &used, c->n_cell * H, (size_t)c->row_bytes);
@@ -61,18 +63,19 @@ static int32_t *pages_of(const ts_kv *c, int64_t seq, int64_t layer)
 
 static int64_t *len_of(const ts_kv *c, int64_t seq, int64_t layer)
 {
-    return &c->len[seq * c->d.n_layer + layer];
+    return &c->len[seq * c->d.n_layer + HOOK(length_layer, layer)];
 }
 
 static int64_t cell(const ts_kv *c, int64_t seq, int64_t layer, int64_t p)
 {
+    HERE(cell);
     if (!c->d.page) return (seq * c->d.n_layer + layer) * c->own + p;
-    return pages_of(c, seq, layer)[p / c->d.page] * c->d.page + p % c->d.page;
+    return pages_of(c, seq, layer)[HOOK(page, p / c->d.page)] * c->d.page + p % c->d.page;
 }
 
 static unsigned char *row_of(const ts_kv *c, int key, int64_t at, int64_t head)
 {
-    return (key ? c->k : c->v) + (at * c->d.n_kv_head + head) * c->row_bytes;
+    return (key ? c->k : c->v) + (at * c->d.n_kv_head + head) * HOOK(row_stride, c->row_bytes);
 }
 
 /* Element e of the token at p % key_group in the tail. */
@@ -90,8 +93,8 @@ static void encode(const ts_kv *c, unsigned char *row, int64_t e, double x, cons
     const int    most = c->d.store_dtype == TS_U8 ? 255 : 15;
     const double step = load(meta, c->d.meta_dtype, 2 * pair);
     const double lowest = load(meta, c->d.meta_dtype, 2 * pair + 1);
-    const double r = step > 0 ? rint((x - lowest) / step) : 0;
-    const int    q = r < 0 ? 0 : r > most ? most : (int)r;
+    const double r = HOOK(code, step > 0 ? rint((x - lowest) / step) : 0);
+    const int    q = r < 0 ? 0 : r < most ? (int)r : most;
     if (most == 255) row[e] = (unsigned char)q;
     else row[e / 2] = (unsigned char)(e % 2 ? (row[e / 2] & 15) | q << 4 : (row[e / 2] & 240) | q);
 }
@@ -99,14 +102,15 @@ static void encode(const ts_kv *c, unsigned char *row, int64_t e, double x, cons
 static double decode(const ts_kv *c, const unsigned char *row, int64_t e, const void *meta,
                      int64_t pair)
 {
-    const int q = c->d.store_dtype == TS_U8 ? row[e] : e % 2 ? row[e / 2] >> 4 : row[e / 2] & 15;
-    return load(meta, c->d.meta_dtype, 2 * pair + 1) + q * load(meta, c->d.meta_dtype, 2 * pair);
+    const int    q = c->d.store_dtype == TS_U8 ? row[e] : e % 2 ? row[e / 2] >> 4 : row[e / 2] & 15;
+    const double step = load(meta, c->d.meta_dtype, 2 * pair);
+    return load(meta, c->d.meta_dtype, 2 * pair + 1) + HOOK(decoded, q) * step;
 }
 
 static void set_meta(const ts_kv *c, void *meta, int64_t pair, double lowest, double highest)
 {
     const double most = c->d.store_dtype == TS_U8 ? 255 : 15;
-    store(meta, c->d.meta_dtype, 2 * pair, (highest - lowest) / most);
+    store(meta, c->d.meta_dtype, 2 * pair, HOOK(step, (highest - lowest) / most));
     store(meta, c->d.meta_dtype, 2 * pair + 1, lowest);
 }
 
@@ -121,8 +125,9 @@ static void save_row(const ts_kv *c, int key, int64_t at, int64_t head, const vo
     const int64_t  D = c->d.head_dim, n = key ? c->d.key_group : D, i = at * c->d.n_kv_head + head;
     const ts_dtype io = c->d.io_dtype;
     unsigned char *row = row_of(c, key, at, head), *meta = key ? c->k_meta : c->v_meta;
+    HERE(save_row);
     for (int64_t e = 0; e < D && !c->codes; e++)
-        store(row, c->d.store_dtype, e, load(x, io, first + e));
+        store(row, c->d.store_dtype, e, HOOK(stored, load(x, io, first + e)));
     for (int64_t b = 0; b < D && c->codes; b += n) {
         const int64_t pair = key ? i * c->n_group + b / n : i, end = b + n < D ? b + n : D;
         double        lowest = INFINITY, highest = -INFINITY;
@@ -130,7 +135,7 @@ static void save_row(const ts_kv *c, int key, int64_t at, int64_t head, const vo
             lowest = fmin(lowest, load(x, io, first + e));
             highest = fmax(highest, load(x, io, first + e));
         }
-        set_meta(c, meta, pair, lowest, highest);
+        set_meta(c, meta, pair, HOOK(lowest, lowest), HOOK(highest, highest));
         for (int64_t e = b; e < end; e++) encode(c, row, e, load(x, io, first + e), meta, pair);
     }
 }
@@ -154,18 +159,20 @@ static void finish_group(const ts_kv *c, int64_t seq, int64_t layer, int64_t end
     }
 }
 
-static double element(const ts_kv *c, int64_t seq, int64_t layer, int64_t p, int key, int64_t head,
-                      int64_t e)
+static void read_row(const ts_kv *c, int64_t seq, int64_t layer, int64_t p, int key, int64_t head,
+                     double *x)
 {
     const int64_t        at = cell(c, seq, layer, p), i = at * c->d.n_kv_head + head;
     const int64_t        g = c->d.key_group, D = c->d.head_dim;
     const unsigned char *row = row_of(c, key, at, head);
-    if (!c->codes) return load(row, c->d.store_dtype, e);
-    if (!key) return decode(c, row, e, c->v_meta, i);
-    if (!c->by_channel) return decode(c, row, e, c->k_meta, i * c->n_group + e / g);
-    if (p >= *len_of(c, seq, layer) / g * g)
-        return load(c->tail, c->d.io_dtype, tail_at(c, seq, layer, p, head * D + e));
-    return decode(c, row, e, c->k_meta, channel_pair(c, at, head, e));
+    HERE(read_row);
+    for (int64_t e = 0; e < D; e++)
+        if (!c->codes) x[e] = load(row, c->d.store_dtype, e);
+        else if (!key) x[e] = decode(c, row, e, c->v_meta, i);
+        else if (!c->by_channel) x[e] = decode(c, row, e, c->k_meta, i * c->n_group + e / g);
+        else if (p >= *len_of(c, seq, layer) / g * g)
+            x[e] = load(c->tail, c->d.io_dtype, tail_at(c, seq, layer, p, head * D + e));
+        else x[e] = decode(c, row, e, c->k_meta, channel_pair(c, at, head, e));
 }
 
 /* ---- beginning and end ---- */
@@ -182,8 +189,14 @@ static ts_status check_dims(const ts_kv_dims *d)
     if (codes && d->key_axis != TS_KEY_TOKEN && d->key_axis != TS_KEY_CHANNEL) return TS_E_ARG;
     if (d->n_layer < 1 || d->n_seq_max < 1 || d->n_q_head < 1 || d->n_kv_head < 1)
         return TS_E_SHAPE;
-    if (d->head_dim < 1 || d->capacity < 1 || d->n_q_head % d->n_kv_head) return TS_E_SHAPE;
-    if (d->page < 0 || (d->page && d->n_page < 1)) return TS_E_SHAPE;
+    if (d->head_dim < 1 || d->capacity < 1 || HOOK(uneven, d->n_q_head % d->n_kv_head))
+        return TS_E_SHAPE;
+    if (d->page < 0 || (d->page && d->n_page < 1) || d->max_call_tokens < 0) return TS_E_SHAPE;
+    const double head = (double)d->head_dim, rows = (double)d->n_layer * (double)d->n_seq_max;
+    if (d->n_seq_max > INT32_MAX || d->page > INT32_MAX || d->n_page > INT32_MAX ||
+        rows * (double)d->capacity * (double)d->n_kv_head * head >= 0x1p58 ||
+        (double)d->max_call_tokens * (double)d->n_q_head * head >= 0x1p58)
+        return TS_E_SHAPE;
     if (codes && d->key_group < 1) return TS_E_SHAPE;
     if (codes && d->key_axis == TS_KEY_CHANNEL && d->page % d->key_group) return TS_E_SHAPE;
     if (!is_float(d->io_dtype) && d->io_dtype != TS_F64) return TS_E_DTYPE;
@@ -193,7 +206,8 @@ static ts_status check_dims(const ts_kv_dims *d)
 
 static size_t workspace_of(const ts_kv_dims *d)
 {
-    return (size_t)d->capacity * sizeof(double); /* the scores of a query */
+    /* the scores of a query, a row, and the sum of rows */
+    return (size_t)(HOOK(n_scores, d->capacity) + 2 * d->head_dim) * sizeof(double);
 }
 
 ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes,
@@ -218,10 +232,11 @@ ts_status ts_kv_create(const ts_kv_dims *d, const ts_exec *x, void *memory, size
     if (s) return s;
     if (!x || !memory || !c) return TS_E_ARG;
     lay_out(d, base, &made);
-    if (memory_bytes < made.bytes) return TS_E_WORKSPACE;
-    memset(made.len, 0, (size_t)(d->n_seq_max * d->n_layer) * sizeof *made.len);
+    if (memory_bytes < HOOK(least_memory, made.bytes)) return TS_E_WORKSPACE;
+    memset(made.len, 0, (size_t)HOOK(n_lengths, d->n_seq_max * d->n_layer) * sizeof *made.len);
     memset(made.n_ref, 0, (size_t)d->n_page * sizeof *made.n_ref);
     memset(made.open, 0, (size_t)d->n_seq_max);
+    HERE(created);
     *c = memcpy(base, &made, sizeof made);
     return TS_OK;
 }
@@ -257,7 +272,7 @@ static int32_t take_page(ts_kv *c)
 
 static void drop_page(ts_kv *c, int32_t page)
 {
-    if (--c->n_ref[page] == 0) c->n_free++;
+    if (HOOK(is_last, --c->n_ref[page] == 0)) c->n_free++;
 }
 
 static void copy_cells(const ts_kv *c, int64_t from, int64_t to, int64_t n)
@@ -279,7 +294,7 @@ ts_status ts_kv_open(ts_kv *c, const ts_exec *x, int32_t *seq)
     int32_t i = 0;
     if (!c || !x || !seq) return TS_E_ARG;
     while (i < c->d.n_seq_max && c->open[i]) i++;
-    if (i == c->d.n_seq_max) return TS_E_CAPACITY;
+    if (i == c->d.n_seq_max) return HOOK(no_seq, TS_E_CAPACITY);
     c->open[i] = 1;
     *seq = i;
     return TS_OK;
@@ -294,12 +309,15 @@ ts_status ts_kv_fork(ts_kv *c, const ts_exec *x, int32_t src, int32_t *dst)
         const int64_t len = *len_of(c, to, l) = *len_of(c, src, l);
         const size_t  tail = (size_t)(c->d.key_group * c->d.n_kv_head * c->d.head_dim);
         if (!c->d.page) copy_cells(c, cell(c, src, l, 0), cell(c, to, l, 0), len);
-        for (int64_t i = 0; i < pages_for(c, len); i++)
+        for (int64_t i = 0; i < pages_for(c, len); i++) {
             c->n_ref[pages_of(c, to, l)[i] = pages_of(c, src, l)[i]]++;
+            HERE(page_shared);
+        }
         if (c->by_channel)
             memcpy(c->tail + (size_t)tail_at(c, to, l, 0, 0) * bytes_of(c->d.io_dtype),
                    c->tail + (size_t)tail_at(c, src, l, 0, 0) * bytes_of(c->d.io_dtype),
                    tail * bytes_of(c->d.io_dtype));
+        HERE(forked);
     }
     if (!s) *dst = to;
     return s;
@@ -308,20 +326,26 @@ ts_status ts_kv_fork(ts_kv *c, const ts_exec *x, int32_t src, int32_t *dst)
 static void shrink(ts_kv *c, int64_t seq, int64_t layer, int64_t n)
 {
     int64_t *len = len_of(c, seq, layer);
-    for (int64_t i = pages_for(c, n); i < pages_for(c, *len); i++)
-        drop_page(c, pages_of(c, seq, layer)[i]);
+    HERE(shrink);
+    for (int64_t i = pages_for(c, n); i < pages_for(c, *len); i++) {
+        const int32_t page = pages_of(c, seq, layer)[i];
+        HERE(drop);
+        drop_page(c, page);
+    }
     *len = n;
 }
 
 /* Keys of a finished group that is cut go back to the tail, as they are read. */
-static void keep_tail(ts_kv *c, int64_t seq, int64_t layer, int64_t n)
+static void keep_tail(ts_kv *c, int64_t seq, int64_t layer, int64_t n, double *row)
 {
-    const int64_t g = c->d.key_group, D = c->d.head_dim, W = c->d.n_kv_head * D;
-    if (!c->by_channel || n >= *len_of(c, seq, layer) / g * g) return;
+    const int64_t g = c->d.key_group, D = c->d.head_dim;
+    if (!c->by_channel || HOOK(keeps, n >= *len_of(c, seq, layer) / g * g)) return;
     for (int64_t p = n / g * g; p < n; p++)
-        for (int64_t e = 0; e < W; e++)
-            store(c->tail, c->d.io_dtype, tail_at(c, seq, layer, p, e),
-                  element(c, seq, layer, p, 1, e / D, e % D));
+        for (int64_t h = 0; h < c->d.n_kv_head; h++) {
+            read_row(c, seq, layer, p, 1, h, row);
+            for (int64_t e = 0; e < D; e++)
+                store(c->tail, c->d.io_dtype, tail_at(c, seq, layer, p, h * D + e), row[e]);
+        }
 }
 
 ts_status ts_kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
@@ -330,8 +354,9 @@ ts_status ts_kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
     if (s) return s;
     for (int64_t l = 0; l < c->d.n_layer; l++)
         if (n < 0 || n > *len_of(c, seq, l)) return TS_E_ARG;
+    if (x->workspace_bytes < workspace_of(&c->d)) return TS_E_WORKSPACE;
     for (int64_t l = 0; l < c->d.n_layer; l++) {
-        keep_tail(c, seq, l, n);
+        keep_tail(c, seq, l, n, x->workspace);
         shrink(c, seq, l, n);
     }
     return TS_OK;
@@ -342,7 +367,7 @@ ts_status ts_kv_free(ts_kv *c, const ts_exec *x, int32_t seq)
     const ts_status s = x ? check_seq(c, seq) : TS_E_ARG;
     for (int64_t l = 0; l < c->d.n_layer && !s; l++) shrink(c, seq, l, 0);
     if (!s) c->open[seq] = 0;
-    return s;
+    return HOOK(freed, s);
 }
 
 /* ---- tokens ---- */
@@ -356,21 +381,24 @@ static ts_status check_list(const ts_kv *c, const ts_exec *x, int64_t layer, int
                             const int32_t *seq, const int64_t *n)
 {
     if (!is_layer(c, layer) || !x || !seq || !n) return TS_E_ARG;
-    if (n_seq < 0 || n_seq > c->d.n_seq_max) return TS_E_ARG; /* one would be listed twice */
+    if (n_seq < 0 || n_seq > HOOK(most_seqs, c->d.n_seq_max)) return TS_E_ARG; /* one comes twice */
+    HERE(check_list);
     for (int64_t i = 0; i < n_seq; i++) {
+        HERE(listed);
         const ts_status s = check_seq(c, seq[i]);
         if (s) return s;
         for (int64_t k = 0; k < i; k++)
-            if (seq[k] == seq[i]) return TS_E_ARG;
+            if (HOOK(twice, seq[k] == seq[i])) return TS_E_ARG;
         if (n[i] < 0) return TS_E_ARG;
     }
-    return x->workspace_bytes < workspace_of(&c->d) ? TS_E_WORKSPACE : TS_OK;
+    return HOOK(short, x->workspace_bytes < workspace_of(&c->d)) ? TS_E_WORKSPACE : TS_OK;
 }
 
 static int is_shared(const ts_kv *c, int64_t seq, int64_t layer)
 {
     const int64_t len = *len_of(c, seq, layer);
-    return c->d.page && len % c->d.page && c->n_ref[pages_of(c, seq, layer)[len / c->d.page]] > 1;
+    return c->d.page && len % c->d.page &&
+           HOOK(shared, c->n_ref[pages_of(c, seq, layer)[len / c->d.page]] > 1);
 }
 
 static ts_status check_room(const ts_kv *c, int64_t layer, int64_t n_seq, const int32_t *seq,
@@ -379,23 +407,26 @@ static ts_status check_room(const ts_kv *c, int64_t layer, int64_t n_seq, const 
     int64_t need = 0;
     for (int64_t i = 0; i < n_seq; i++) {
         const int64_t len = *len_of(c, seq[i], layer);
-        if (len + n[i] > c->d.capacity) return TS_E_CAPACITY;
+        if (len + n[i] > HOOK(capacity, c->d.capacity)) return TS_E_CAPACITY;
         need += pages_for(c, len + n[i]) - pages_for(c, len);
         need += n[i] && is_shared(c, seq[i], layer);
     }
     return need > c->n_free ? TS_E_CAPACITY : TS_OK;
 }
 
+/* Page i of a sequence becomes its own. */
+static void copy_page(ts_kv *c, int64_t seq, int64_t layer, int64_t i)
+{
+    const int32_t old = pages_of(c, seq, layer)[i], own = take_page(c);
+    copy_cells(c, old * c->d.page, own * c->d.page, c->d.page);
+    drop_page(c, old);
+    pages_of(c, seq, layer)[i] = own;
+}
+
 static void grow(ts_kv *c, int64_t seq, int64_t layer, int64_t n)
 {
-    const int64_t len = *len_of(c, seq, layer), page = c->d.page;
-    if (n && is_shared(c, seq, layer)) {
-        int32_t      *at = &pages_of(c, seq, layer)[len / page];
-        const int32_t own = take_page(c);
-        copy_cells(c, *at * page, own * page, page);
-        drop_page(c, *at);
-        *at = own;
-    }
+    const int64_t len = *len_of(c, seq, layer);
+    if (HOOK(grows, n) && is_shared(c, seq, layer)) copy_page(c, seq, layer, len / c->d.page);
     for (int64_t i = pages_for(c, len); i < pages_for(c, len + n); i++)
         pages_of(c, seq, layer)[i] = take_page(c);
 }
@@ -403,8 +434,8 @@ static void grow(ts_kv *c, int64_t seq, int64_t layer, int64_t n)
 static void append_one(ts_kv *c, int64_t seq, int64_t layer, const void *k, const void *v,
                        int64_t token)
 {
-    const int64_t  H = c->d.n_kv_head, D = c->d.head_dim, p = *len_of(c, seq, layer);
-    const int64_t  at = cell(c, seq, layer, p);
+    const int64_t  D = c->d.head_dim, p = *len_of(c, seq, layer), at = cell(c, seq, layer, p);
+    const int64_t  H = HOOK(n_written, c->d.n_kv_head);
     const ts_dtype io = c->d.io_dtype;
     for (int64_t h = 0; h < H; h++) {
         save_row(c, 0, at, h, v, (token * H + h) * D);
@@ -419,19 +450,22 @@ static void append_one(ts_kv *c, int64_t seq, int64_t layer, const void *k, cons
 ts_status ts_kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq, const int32_t *seq,
                        const int64_t *n_new, const void *k, const void *v)
 {
-    int64_t   token = 0;
+    int64_t token = 0;
+    HERE(append);
     ts_status s = k && v ? check_list(c, x, layer, n_seq, seq, n_new) : TS_E_ARG;
-    if (!s) s = check_room(c, layer, n_seq, seq, n_new);
+    if (!s) s = HOOK(room, check_room(c, layer, n_seq, seq, n_new));
     for (int64_t i = 0; i < n_seq && !s; i++) {
+        HERE(append_seq);
         grow(c, seq[i], layer, n_new[i]);
         for (int64_t j = 0; j < n_new[i]; j++) append_one(c, seq[i], layer, k, v, token++);
+        HERE(appended_seq);
     }
     return s;
 }
 
 static int sees(const ts_kv_dims *d, int64_t p, int64_t j)
 {
-    return !d->window || p - j < d->window || j < d->n_sink;
+    return HOOK(sees, !d->window || p - j < d->window || j < d->n_sink);
 }
 
 /* The query at position p, whose first element is q[at]. */
@@ -439,35 +473,44 @@ static void attend_one(const ts_kv *c, int64_t seq, int64_t layer, int64_t p, in
                        const void *q, int64_t at, void *out, float *lse, double *score)
 {
     const ts_kv_dims *d = &c->d;
-    const int64_t     D = d->head_dim, kv = head * d->n_kv_head / d->n_q_head;
+    const int64_t     D = d->head_dim, kv = HOOK(kv_head, head * d->n_kv_head / d->n_q_head);
+    const int64_t     n = HOOK(n_keys, p + 1);
+    double           *row = score + HOOK(n_scores, d->capacity), *o = row + D;
     double            most = -INFINITY, sum = 0;
-    for (int64_t j = 0; j <= p; j++) {
-        score[j] = 0;
-        for (int64_t e = 0; e < D && sees(d, p, j); e++)
-            score[j] += load(q, d->io_dtype, at + e) * element(c, seq, layer, j, 1, kv, e);
-        score[j] = sees(d, p, j) ? score[j] * d->scale : -INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        score[j] = -INFINITY;
+        if (!sees(d, p, j)) continue;
+        double dot = 0;
+        read_row(c, seq, layer, j, 1, kv, row);
+        for (int64_t e = 0; e < HOOK(n_dims, D); e++) dot += load(q, d->io_dtype, at + e) * row[e];
+        score[j] = HOOK(score, dot * d->scale);
         most = fmax(most, score[j]);
     }
-    for (int64_t j = 0; j <= p; j++) sum += score[j] = exp(score[j] - most);
-    for (int64_t e = 0; e < D; e++) {
-        double o = 0;
-        for (int64_t j = 0; j <= p; j++)
-            if (score[j] > 0) o += score[j] * element(c, seq, layer, j, 0, kv, e);
-        store(out, d->io_dtype, at + e, o / sum);
+    for (int64_t e = 0; e < D; e++) o[e] = HOOK(start, 0);
+    for (int64_t j = 0; j < n; j++) {
+        if (score[j] == -INFINITY) continue;
+        const double weight = HOOK(weight, exp(score[j] - HOOK(most, most)));
+        read_row(c, seq, layer, j, 0, kv, row);
+        for (int64_t e = 0; e < D; e++) o[e] += weight * row[e];
+        sum = HOOK(sum, sum + weight);
+        HERE(key_done);
     }
-    if (lse) *lse = (float)(most + log(sum));
+    HERE(keys_done);
+    for (int64_t e = 0; e < D; e++) store(out, d->io_dtype, at + e, o[e] / sum);
+    if (lse) *lse = (float)HOOK(lse, HOOK(most, most) + log(sum));
 }
 
 ts_status ts_kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq, const int32_t *seq,
                        const int64_t *n_q, const void *q, void *out, float *lse)
 {
-    int64_t   token = 0;
+    int64_t token = 0;
+    HERE(attend);
     ts_status s = q && out ? check_list(c, x, layer, n_seq, seq, n_q) : TS_E_ARG;
     for (int64_t i = 0; i < n_seq && !s; i++)
-        if (n_q[i] > *len_of(c, seq[i], layer)) s = TS_E_ARG;
+        if (n_q[i] > HOOK(most_queries, *len_of(c, seq[i], layer))) s = TS_E_ARG;
     for (int64_t i = 0; i < n_seq && !s; i++)
         for (int64_t r = 0; r < n_q[i]; r++, token++)
-            for (int64_t h = 0; h < c->d.n_q_head; h++) {
+            for (int64_t h = 0; h < HOOK(n_heads, c->d.n_q_head); h++) {
                 const int64_t at = token * c->d.n_q_head + h;
                 attend_one(c, seq[i], layer, *len_of(c, seq[i], layer) - n_q[i] + r, h, q,
                            at * c->d.head_dim, out, lse ? lse + at : NULL, x->workspace);
@@ -480,13 +523,15 @@ ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int
 {
     ts_status s = is_layer(c, layer) && x && k && v ? check_seq(c, seq) : TS_E_ARG;
     if (!s && (from < 0 || n < 0 || from + n > *len_of(c, seq, layer))) s = TS_E_ARG;
+    if (!s && x->workspace_bytes < workspace_of(&c->d)) s = TS_E_WORKSPACE;
     if (s) return s;
-    const int64_t D = c->d.head_dim, W = c->d.n_kv_head * D;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t e = 0; e < W; e++) {
-            k[i * W + e] = (float)element(c, seq, layer, from + i, 1, e / D, e % D);
-            v[i * W + e] = (float)element(c, seq, layer, from + i, 0, e / D, e % D);
-        }
+    const int64_t D = c->d.head_dim, H = c->d.n_kv_head;
+    double *const row = x->workspace;
+    for (int64_t i = 0; i < 2 * n * H; i++) {
+        const int64_t at = i / 2; /* the row of a head */
+        read_row(c, seq, layer, HOOK(from, from) + at / H, i % 2, at % H, row);
+        for (int64_t e = 0; e < D; e++) (i % 2 ? k : v)[at * D + e] = (float)row[e];
+    }
     return TS_OK;
 }
 
@@ -495,10 +540,12 @@ ts_status ts_kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *len,
     const ts_status s = is_layer(c, layer) ? check_seq(c, seq) : TS_E_ARG;
     int64_t         tokens = 0;
     if (s) return s;
+    HERE(status);
     if (len) *len = *len_of(c, seq, layer);
     if (!u) return TS_OK;
     for (int64_t i = 0; i < c->d.n_seq_max; i++)
-        for (int64_t l = 0; l < c->d.n_layer && c->open[i]; l++) tokens += *len_of(c, i, l);
+        for (int64_t l = 0; l < c->d.n_layer && c->open[i]; l++)
+            tokens += HOOK(n_live, *len_of(c, i, l));
     size_t head = 2 * (size_t)c->row_bytes;
     if (c->codes) head += (size_t)(1 + c->n_group) * 2 * bytes_of(c->d.meta_dtype);
     *u = (ts_kv_usage) { c->d.n_page, c->n_free, c->bytes,
