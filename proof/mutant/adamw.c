@@ -202,17 +202,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* ---- the table ---- */
-
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return run(a, x, trap);                                                                    \
-    }
-STEP(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "adamw_step", TS_FAULT_##fault, family, run_##trap, NULL, TS_CPU },
-
-extern const ts_mutant ts_adamw_step_mutants[];
-const ts_mutant        ts_adamw_step_mutants[] = { STEP(ROW) { 0 } };
+#define TASK    adamw_step
+#define MUTANTS STEP
+#define CALL    run
+#include "called.h"

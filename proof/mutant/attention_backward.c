@@ -297,42 +297,10 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of attention_cuda.cu, after correct validation. */
-static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
-{
-    const bwd_args *a = args;
-    const ts_impl   rows[] = {
-          { symbol, TS_CUDA, 0, TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16, NULL, NULL,
-            symbol },
-          { 0 },
-    };
-    const ts_status s = check(a, x, HONEST);
-    return s ? s : ts_impl_run(rows, a->d.dtype, a, x);
-}
-
-/* ---- the functions and the table ---- */
-
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return run(a, x, trap);                                                                    \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "flash_attention_backward", TS_FAULT_##fault, family, run_##trap, NULL, TS_CPU },
-
-#define CUDA_RUN(trap, name, fault, family)                                                        \
-    static ts_status run_cuda_##name(const void *a, const ts_exec *x)                              \
-    {                                                                                              \
-        return run_cuda("ts_mutant_attention_backward_" #name, a, x);                              \
-    }
-CUDA_BACKWARD(CUDA_RUN)
-
-#define CUDA_ROW(trap, name, fault, family)                                                        \
-    { "cuda_" #name, "flash_attention_backward", TS_FAULT_##fault, family, run_cuda_##name, NULL,  \
-      TS_CUDA },
-
-extern const ts_mutant ts_flash_attention_backward_mutants[];
-const ts_mutant        ts_flash_attention_backward_mutants[] = { MUTANTS(ROW)
-                                                                     CUDA_BACKWARD(CUDA_ROW) { 0 } };
+/* Those of attention_cuda.cu run after correct validation. */
+#define TASK             flash_attention_backward
+#define CALL             run
+#define CUDA_STEM        attention_backward
+#define CUDA_DTYPE(args) ((const bwd_args *)(args))->d.dtype
+#define CUDA_MUTANTS     CUDA_BACKWARD
+#include "called.h"

@@ -223,15 +223,6 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return run(a, x, trap);                                                                    \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "flash_attention_fp8", TS_FAULT_##fault, family, run_##trap, NULL, TS_CPU },
-
-extern const ts_mutant ts_flash_attention_fp8_mutants[];
-const ts_mutant        ts_flash_attention_fp8_mutants[] = { MUTANTS(ROW) { 0 } };
+#define TASK flash_attention_fp8
+#define CALL run
+#include "called.h"

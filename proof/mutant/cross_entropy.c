@@ -1,26 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy.c - mutants of cross-entropy from hidden states and from logits: one correct
- * implementation each, with one injected bug at a time.
- *
- *   bug                                        mutants
- *   logits rounded to 16 bits before the lse   logits_rounded
- *   max not subtracted                         no_max, lse_without_max
- *   running maximum not rescaled               sum_not_rescaled, tile_maximum
- *   smoothing's mean over padded vocabulary    smoothing_over_*, smoothing_*_missing
- *   ignored rows that still touch dw           ignored_rows_in_dw, ignored_*
- *   mean's count taken after sharding          mean_by_chunk, mean_over_all_rows, mean_of_none_is_0
- *   z-loss's gradient                          z_loss_*
- *   softcap's derivative                       softcap_*
- *   dw in 16-bit sums over many rows           dw_in_16_bits
- *   target out of range                        accepts_*_target, writes_then_refuses
- *   what chunks do to sums                     dw_of_last_chunk, accumulate_by_chunk
- *   unwritten or out of bounds, offsets        *_unwritten, *_dropped, writes_*, reads_*, int32_*
+ * implementation each, with one injected bug at a time. cross_entropy_list.h lists them.
  *
  * Sums are double, over tiles of 64 words with a running maximum and chunks of 16 rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cross_entropy_list.h"
 #include "dtype.h"
 #include "mutant.h"
 #include "touchstone/cross_entropy.h"
@@ -492,157 +479,12 @@ static ts_status logits(const void *args, const ts_exec *e, trap t)
     return TS_OK;
 }
 
-/* ---- the list, one mutant a line ---- */
+#define TASK    cross_entropy
+#define MUTANTS HIDDEN
+#define CALL    hidden
+#include "called.h"
 
-/* clang-format off */
-#define HIDDEN(X) \
-    X(control, HONEST, NONE, NULL) \
-    X(logits_rounded, ROUNDED, VALUE, NULL) \
-    X(no_max, NO_MAX, VALUE, "offset") \
-    X(lse_without_max, LSE_NO_MAX, VALUE, NULL) \
-    X(sum_not_rescaled, NO_RESCALE, VALUE, "rising") \
-    X(tile_maximum, TILE_MAX, VALUE, "falling") \
-    X(lse_in_base_2, LSE_BASE_2, VALUE, NULL) \
-    X(last_words_dropped, NO_TAIL, VALUE, NULL) \
-    X(p_rounded, P_ROUNDED, VALUE, NULL) \
-    X(smoothing_over_padding, SMOOTH_PADDED, VALUE, NULL) \
-    X(smoothing_over_others, SMOOTH_OTHERS, VALUE, NULL) \
-    X(smoothing_gradient_missing, SMOOTH_NO_GRAD, VALUE, NULL) \
-    X(smoothing_loss_missing, SMOOTH_NO_LOSS, VALUE, NULL) \
-    X(smoothing_keeps_target, SMOOTH_FULL_TARGET, VALUE, NULL) \
-    X(ignored_rows_in_dw, IGNORED_DW, VALUE, NULL) \
-    X(ignored_dh_unwritten, IGNORED_DH, UNWRITTEN, NULL) \
-    X(ignored_loss_unwritten, IGNORED_LOSS, UNWRITTEN, NULL) \
-    X(ignored_lse_unwritten, IGNORED_LSE, UNWRITTEN, NULL) \
-    X(ignores_minus_100_only, IGNORE_100, VALUE, NULL) \
-    X(count_one_too_many, IGNORED_ONE, VALUE, NULL) \
-    X(mean_over_all_rows, ALL_ROWS, VALUE, NULL) \
-    X(mean_by_chunk, BY_CHUNK, VALUE, NULL) \
-    X(mean_of_none_is_0, NONE_0, VALUE, NULL) \
-    X(mean_is_a_sum, NO_MEAN, VALUE, NULL) \
-    X(gradient_of_the_sum, MEAN_GRAD, VALUE, NULL) \
-    X(z_loss_gradient_missing, Z_NO_GRAD, VALUE, NULL) \
-    X(z_loss_gradient_halved, Z_NO_2, VALUE, NULL) \
-    X(z_loss_missing, Z_NO_LOSS, VALUE, NULL) \
-    X(z_loss_linear, Z_LINEAR, VALUE, NULL) \
-    X(z_loss_gradient_at_target, Z_TARGET, VALUE, NULL) \
-    X(softcap_slope_missing, CAP_NO_SLOPE, VALUE, NULL) \
-    X(softcap_slope_of_z, CAP_SLOPE_Z, VALUE, NULL) \
-    X(softcap_undivided, CAP_NO_DIVIDE, VALUE, NULL) \
-    X(softcap_not_of_target, CAP_TARGET, VALUE, NULL) \
-    X(softcap_before_bias, CAP_LATE_BIAS, VALUE, NULL) \
-    X(softcap_clips, CAP_CLIPS, VALUE, NULL) \
-    X(dw_in_16_bits, DW_16, VALUE, "coherent") \
-    X(dh_in_16_bits, DH_16, VALUE, NULL) \
-    X(dw_of_last_chunk, DW_LAST, VALUE, NULL) \
-    X(dw_not_scaled, DW_NO_G, VALUE, NULL) \
-    X(accumulate_ignored, ACC_IGNORED, VALUE, NULL) \
-    X(accumulate_doubled, ACC_TWICE, VALUE, NULL) \
-    X(stale_gradients, ACC_STALE, VALUE, NULL) \
-    X(accumulate_by_chunk, ACC_CHUNK, VALUE, NULL) \
-    X(grad_dtype_ignored, NARROW, VALUE, NULL) \
-    X(scale_ignored, SCALE_1, VALUE, NULL) \
-    X(loss_is_scaled, SCALE_LOSS, VALUE, NULL) \
-    X(scale_without_sign, SCALE_ABS, VALUE, NULL) \
-    X(bias_ignored, NO_BIAS, VALUE, NULL) \
-    X(target_in_tail_missed, TARGET_TAIL, VALUE, NULL) \
-    X(target_not_subtracted, TARGET_KEPT, VALUE, NULL) \
-    X(target_is_word_0, TARGET_0, VALUE, NULL) \
-    X(dense_h, DENSE_H, VALUE, NULL) \
-    X(dense_w, DENSE_W, VALUE, NULL) \
-    X(int32_offset, INT32, VALUE, "far") \
-    X(nonfinite_row_is_0, NONFINITE_0, VALUE, "nonfinite") \
-    X(nonfinite_row_leaks, NONFINITE_LEAKS, VALUE, "nonfinite") \
-    X(ignored_row_times_0, IGNORED_NONFINITE, VALUE, "ignored_nonfinite") \
-    X(masked_mean_times_0, MASK_NAN, VALUE, "masked") \
-    X(lse_unwritten, NO_LSE, UNWRITTEN, NULL) \
-    X(total_unwritten, NO_TOTAL, UNWRITTEN, NULL) \
-    X(rows_past_65535, ROWS_65535, UNWRITTEN, NULL) \
-    X(words_past_65535, WORDS_65535, VALUE, NULL) \
-    X(last_row_unwritten, LAST_ROW, UNWRITTEN, NULL) \
-    X(writes_past, WRITE_PAST, PAST, NULL) \
-    X(writes_gap, WRITE_GAP, GAP, NULL) \
-    X(writes_input, WRITE_INPUT, INPUT, NULL) \
-    X(reads_past, READ_PAST, PAST, NULL) \
-    X(hang, HANG, HANG, NULL) \
-    X(crash, CRASH, CRASH, NULL) \
-    X(wrong_status, STATUS, STATUS, NULL) \
-    X(split_by_threads, BY_THREADS, REPEAT, NULL) \
-    X(accepts_any_target, TAKES_TARGET, REFUSAL, NULL) \
-    X(accepts_negative_target, TAKES_LOW, REFUSAL, NULL) \
-    X(accepts_large_target, TAKES_HIGH, REFUSAL, NULL) \
-    X(writes_then_refuses, WRITES_FIRST, REFUSAL, NULL) \
-    X(accepts_null, TAKES_NULL, REFUSAL, NULL) \
-    X(accepts_bad_shape, TAKES_SHAPE, REFUSAL, NULL) \
-    X(accepts_bad_dtype, TAKES_DTYPE, REFUSAL, NULL) \
-    X(accepts_bad_number, TAKES_NUMBER, REFUSAL, NULL) \
-    X(accepts_bad_grad_dtype, TAKES_GRAD, REFUSAL, NULL)
-
-#define LOGITS(X) \
-    X(control, HONEST, NONE, NULL) \
-    X(no_max, NO_MAX, VALUE, "offset") \
-    X(lse_without_max, LSE_NO_MAX, VALUE, NULL) \
-    X(sum_not_rescaled, NO_RESCALE, VALUE, "rising") \
-    X(tile_maximum, TILE_MAX, VALUE, "falling") \
-    X(last_words_dropped, NO_TAIL, VALUE, NULL) \
-    X(p_rounded, P_ROUNDED, VALUE, NULL) \
-    X(smoothing_over_padding, SMOOTH_PADDED, VALUE, NULL) \
-    X(smoothing_over_others, SMOOTH_OTHERS, VALUE, NULL) \
-    X(smoothing_gradient_missing, SMOOTH_NO_GRAD, VALUE, NULL) \
-    X(ignored_gradient_unwritten, IGNORED_DH, UNWRITTEN, NULL) \
-    X(ignores_minus_100_only, IGNORE_100, VALUE, NULL) \
-    X(mean_over_all_rows, ALL_ROWS, VALUE, NULL) \
-    X(mean_by_chunk, BY_CHUNK, VALUE, NULL) \
-    X(mean_of_none_is_0, NONE_0, VALUE, NULL) \
-    X(gradient_of_the_sum, MEAN_GRAD, VALUE, NULL) \
-    X(z_loss_gradient_missing, Z_NO_GRAD, VALUE, NULL) \
-    X(z_loss_gradient_halved, Z_NO_2, VALUE, NULL) \
-    X(z_loss_missing, Z_NO_LOSS, VALUE, NULL) \
-    X(softcap_slope_missing, CAP_NO_SLOPE, VALUE, NULL) \
-    X(softcap_slope_of_z, CAP_SLOPE_Z, VALUE, NULL) \
-    X(softcap_undivided, CAP_NO_DIVIDE, VALUE, NULL) \
-    X(softcap_not_of_target, CAP_TARGET, VALUE, NULL) \
-    X(scale_ignored, SCALE_1, VALUE, NULL) \
-    X(loss_is_scaled, SCALE_LOSS, VALUE, NULL) \
-    X(target_in_tail_missed, TARGET_TAIL, VALUE, NULL) \
-    X(target_not_subtracted, TARGET_KEPT, VALUE, NULL) \
-    X(dense_rows, DENSE_H, VALUE, NULL) \
-    X(int32_offset, INT32, VALUE, "far") \
-    X(nan_has_no_weight, NAN_AS_LOW, VALUE, "nonfinite") \
-    X(infinity_accepted, INF_OK, VALUE, "nonfinite") \
-    X(ignored_row_times_0, IGNORED_NONFINITE, VALUE, "ignored_nonfinite") \
-    X(masked_mean_times_0, MASK_NAN, VALUE, "masked") \
-    X(target_read_too_late, PLACE_LATE, VALUE, NULL) \
-    X(in_place_ignored, PLACE_KEPT, VALUE, NULL) \
-    X(ignored_logits_kept, PLACE_IGNORED, VALUE, NULL) \
-    X(lse_unwritten, NO_LSE, UNWRITTEN, NULL) \
-    X(total_unwritten, NO_TOTAL, UNWRITTEN, NULL) \
-    X(rows_past_65535, ROWS_65535, UNWRITTEN, NULL) \
-    X(writes_past, WRITE_PAST, PAST, NULL) \
-    X(writes_gap, WRITE_GAP, GAP, NULL) \
-    X(writes_input, WRITE_INPUT, INPUT, NULL) \
-    X(split_by_threads, BY_THREADS, REPEAT, NULL) \
-    X(accepts_any_target, TAKES_TARGET, REFUSAL, NULL) \
-    X(accepts_negative_target, TAKES_LOW, REFUSAL, NULL) \
-    X(writes_then_refuses, WRITES_FIRST, REFUSAL, NULL) \
-    X(accepts_null, TAKES_NULL, REFUSAL, NULL) \
-    X(accepts_bad_shape, TAKES_SHAPE, REFUSAL, NULL) \
-    X(accepts_bad_dtype, TAKES_DTYPE, REFUSAL, NULL) \
-    X(accepts_bad_number, TAKES_NUMBER, REFUSAL, NULL)
-
-#define RUN_HIDDEN(name, trap, fault, family) \
-    static ts_status h_##name(const void *a, const ts_exec *x) { return hidden(a, x, trap); }
-#define RUN_LOGITS(name, trap, fault, family) \
-    static ts_status l_##name(const void *a, const ts_exec *x) { return logits(a, x, trap); }
-HIDDEN(RUN_HIDDEN)
-LOGITS(RUN_LOGITS)
-
-#define OF_HIDDEN(name, trap, fault, family) \
-    { #name, "cross_entropy", TS_FAULT_##fault, family, h_##name, NULL, TS_CPU },
-#define OF_LOGITS(name, trap, fault, family) \
-    { #name, "cross_entropy_logits", TS_FAULT_##fault, family, l_##name, NULL, TS_CPU },
-
-extern const ts_mutant ts_cross_entropy_mutants[], ts_cross_entropy_logits_mutants[];
-const ts_mutant ts_cross_entropy_mutants[] = { HIDDEN(OF_HIDDEN) { 0 } };
-const ts_mutant ts_cross_entropy_logits_mutants[] = { LOGITS(OF_LOGITS) { 0 } };
-/* clang-format on */
+#define TASK    cross_entropy_logits
+#define MUTANTS LOGITS
+#define CALL    logits
+#include "called.h"

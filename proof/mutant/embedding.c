@@ -277,26 +277,12 @@ static ts_status bwd(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* ---- the table ---- */
+#define TASK    embedding_forward
+#define MUTANTS FORWARD
+#define CALL    fwd
+#include "called.h"
 
-#define RUN_FORWARD(trap, name, fault, family)                                                     \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return fwd(a, x, trap);                                                                    \
-    }
-#define RUN_BACKWARD(trap, name, fault, family)                                                    \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return bwd(a, x, trap);                                                                    \
-    }
-FORWARD(RUN_FORWARD)
-BACKWARD(RUN_BACKWARD)
-
-#define ROW(task, trap, name, fault, family)                                                       \
-    { name, task, TS_FAULT_##fault, family, run_##trap, NULL, TS_CPU },
-#define ROW_FORWARD(...)  ROW("embedding_forward", __VA_ARGS__)
-#define ROW_BACKWARD(...) ROW("embedding_backward", __VA_ARGS__)
-
-extern const ts_mutant ts_embedding_forward_mutants[], ts_embedding_backward_mutants[];
-const ts_mutant        ts_embedding_forward_mutants[] = { FORWARD(ROW_FORWARD) { 0 } };
-const ts_mutant        ts_embedding_backward_mutants[] = { BACKWARD(ROW_BACKWARD) { 0 } };
+#define TASK    embedding_backward
+#define MUTANTS BACKWARD
+#define CALL    bwd
+#include "called.h"

@@ -167,17 +167,7 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* ---- the table ---- */
-
-#define RUN(trap, name, fault, family)                                                             \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return run(a, x, trap);                                                                    \
-    }
-ROPE(RUN)
-
-#define ROW(trap, name, fault, family)                                                             \
-    { name, "rope", TS_FAULT_##fault, family, run_##trap, NULL, TS_CPU },
-
-extern const ts_mutant ts_rope_mutants[];
-const ts_mutant        ts_rope_mutants[] = { ROPE(ROW) { 0 } };
+#define TASK    rope
+#define MUTANTS ROPE
+#define CALL    run
+#include "called.h"

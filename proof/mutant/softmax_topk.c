@@ -2,30 +2,6 @@
 /* softmax_topk.c - mutants of softmax_topk: one correct implementation with one injected bug at a
  * time. softmax_topk_list.h lists them.
  *
- *   bug                                      mutants
- *   rows pooled across warps                 rows_pooled, first_row_for_all_eight, last_rows_of_...
- *   lanes never merged                       lanes_never_merged
- *   buffer shorter than k                    lanes_*_keep_*, chunks_*_keep_*, *_keeps_k_less_1
- *   denominator counted once per lane        sum_once_per_lane, sum_of_first_*, sum_without_tail
- *   heap sift loses a value                  heap_one_child, heap_loses_a_value
- *   selecting on probabilities               ranked_*, subnormals_rank_as_zero
- *   finite sentinel for -inf; index 0        sentinel_*, max_from_*, places_past_vocab_*
- *   -inf minus -inf                          first_chunk_masked_poisons, all_masked_*
- *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, nonfinite_row_*
- *   tie by arrival; -0 below +0              ties_*; minus_zero_below_zero
- *   renormalised over k; no max subtraction  renormalised, greedy_..., sum_of_winners; no_max_...
- *   template K is not the requested k        k_rounded_up_*, k_fixed_at_*, refuses_k_*
- *   uninitialised partials                   uninitialised_partials, empty_lanes_counted
- *   index and probability unpaired           index_sorted_apart, index_*, winners_unsorted
- *   blind tolerance at p = 1/V               sum_stagnates, low_precision
- *   online softmax; temperature; lse         online_*; temperature_*, scaled_...; lse_*
- *   unwritten output                         *_unwritten, tail_of_*, rows_past_65535
- *   out of bounds                            writes_*, reads_*, k_0_writes
- *   32-bit offset; assumed alignment         int32_offset, index_16_bits; assumed_alignment
- *   barrier not reached; race                hang; order_drifts, split_by_threads
- *   remembered data                          remembers, uninitialised_partials
- *   invalid calls                            accepts_*, refuses_*, writes_then_refuses
- *
  * softmax_topk_cuda.cu injects some of these bugs into real threads, warps and blocks.
  *
  * The correct implementation selects with a heap, in the index output itself, and sums in
@@ -599,39 +575,9 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     return TS_OK;
 }
 
-/* Those of softmax_topk_cuda.cu, after correct validation. */
-static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
-{
-    const topk_args *a = args;
-    const ts_impl    rows[] = {
-           { symbol, TS_CUDA, 0, TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16, NULL, NULL, symbol },
-           { 0 },
-    };
-    const ts_status s = check(a, x, HONEST);
-    return s ? s : ts_impl_run(rows, a->dtype, a, x);
-}
-
-/* ---- the functions and the table ---- */
-
-#define RUN(trap, name, fault, family, workspace)                                                  \
-    static ts_status run_##trap(const void *a, const ts_exec *x)                                   \
-    {                                                                                              \
-        return run(a, x, trap);                                                                    \
-    }
-MUTANTS(RUN)
-
-#define ROW(trap, name, fault, family, workspace)                                                  \
-    { name, "softmax_topk", TS_FAULT_##fault, family, run_##trap, workspace, TS_CPU },
-
-#define CUDA_RUN(trap, name, fault, family)                                                        \
-    static ts_status run_cuda_##name(const void *a, const ts_exec *x)                              \
-    {                                                                                              \
-        return run_cuda("ts_mutant_softmax_topk_" #name, a, x);                                    \
-    }
-CUDA_MUTANTS(CUDA_RUN)
-
-#define CUDA_ROW(trap, name, fault, family)                                                        \
-    { "cuda_" #name, "softmax_topk", TS_FAULT_##fault, family, run_cuda_##name, NULL, TS_CUDA },
-
-extern const ts_mutant ts_softmax_topk_mutants[];
-const ts_mutant        ts_softmax_topk_mutants[] = { MUTANTS(ROW) CUDA_MUTANTS(CUDA_ROW) { 0 } };
+/* Those of softmax_topk_cuda.cu run after correct validation. */
+#define TASK             softmax_topk
+#define CALL             run
+#define CUDA_STEM        softmax_topk
+#define CUDA_DTYPE(args) ((const topk_args *)(args))->dtype
+#include "called.h"

@@ -2,6 +2,30 @@
 /* softmax_topk_list.h - the mutants of softmax_topk. Per line: bug, name, the check that must catch
  * it, the family whose cases must do so (NULL: normal), and the workspace query.
  *
+ *   bug                                      mutants
+ *   rows pooled across warps                 rows_pooled, first_row_for_all_eight, last_rows_of_...
+ *   lanes never merged                       lanes_never_merged
+ *   buffer shorter than k                    lanes_*_keep_*, chunks_*_keep_*, *_keeps_k_less_1
+ *   denominator counted once per lane        sum_once_per_lane, sum_of_first_*, sum_without_tail
+ *   heap sift loses a value                  heap_one_child, heap_loses_a_value
+ *   selecting on probabilities               ranked_*, subnormals_rank_as_zero
+ *   finite sentinel for -inf; index 0        sentinel_*, max_from_*, places_past_vocab_*
+ *   -inf minus -inf                          first_chunk_masked_poisons, all_masked_*
+ *   NaN swallowed by max; NaN and inf rows    nan_*, inf_ordinary, nonfinite_row_*
+ *   tie by arrival; -0 below +0              ties_*; minus_zero_below_zero
+ *   renormalised over k; no max subtraction  renormalised, greedy_..., sum_of_winners; no_max_...
+ *   template K is not the requested k        k_rounded_up_*, k_fixed_at_*, refuses_k_*
+ *   uninitialised partials                   uninitialised_partials, empty_lanes_counted
+ *   index and probability unpaired           index_sorted_apart, index_*, winners_unsorted
+ *   blind tolerance at p = 1/V               sum_stagnates, low_precision
+ *   online softmax; temperature; lse         online_*; temperature_*, scaled_...; lse_*
+ *   unwritten output                         *_unwritten, tail_of_*, rows_past_65535
+ *   out of bounds                            writes_*, reads_*, k_0_writes
+ *   32-bit offset; assumed alignment         int32_offset, index_16_bits; assumed_alignment
+ *   barrier not reached; race                hang; order_drifts, split_by_threads
+ *   remembered data                          remembers, uninitialised_partials
+ *   invalid calls                            accepts_*, refuses_*, writes_then_refuses
+ *
  * Private to softmax_topk.c, which makes the enum of bugs, the functions and the table from this
  * list. */
 #ifndef TS_SOFTMAX_TOPK_LIST_H
