@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - mutants of tree_verify: one correct verification with one injected bug at a time.
- * tree_verify_list.h lists them. */
+/* tree_verify.c - mutants of tree_verify: the solution of test/solution/, and masks, biases and
+ * residuals, which it lacks, with one injected bug at a time. tree_verify_list.h lists them. */
 #include "tree_verify_script.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "mutant.h"
 #include "tree_verify_list.h"
@@ -15,292 +13,197 @@
 typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 static trap now;
 
-typedef struct state {
-    const ts_tree_verify_args *a;
-    int64_t                    P, N, R, V, n_want;
-    int32_t                   *token, *path, *out;
-    int64_t                   *position, *want, *depth;
-    uint8_t                   *visible, *visited, *accepted;
-    float                     *logits;
-    int64_t                    n_path, n_out;
-} state;
-
-/* ---- memory and API entry point ---- */
-
-static void *take(char *base, size_t *used, int64_t n, size_t each)
-{
-    void *const p = base ? base + *used : NULL;
-    *used += ((size_t)n * each + 15) / 16 * 16;
-    return p;
-}
-
-static size_t lay_out(state *s, const ts_tree_verify_args *a, char *base)
-{
-    size_t used = 0;
-    *s = (state) { .a = a, .P = a->d.prompt_len, .N = a->d.n_node, .V = a->model->n_vocab };
-    s->R = s->P + s->N;
-    s->token = take(base, &used, s->R + 1, sizeof *s->token);
-    s->path = take(base, &used, s->N, sizeof *s->path);
-    s->out = take(base, &used, 2 * (s->N + 2), sizeof *s->out);
-    s->position = take(base, &used, s->R, sizeof *s->position);
-    s->want = take(base, &used, s->R, sizeof *s->want);
-    s->depth = take(base, &used, s->N, sizeof *s->depth);
-    s->visible = take(base, &used, s->R * s->R, 1);
-    s->visited = take(base, &used, s->N + 1, 1);
-    s->accepted = take(base, &used, s->N + 1, 1);
-    const int64_t rows = now == ALL_ROWS ? s->R : s->N + 1;
-    s->logits = take(base, &used, rows * s->V, sizeof *s->logits);
-    return used + 16;
-}
-
-static bool are_tokens(const int32_t *t, int64_t n, int64_t n_vocab)
-{
-    for (int64_t i = 0; i < n && now != ANY_TOKEN; i++)
-        if (t[i] < 0 || t[i] >= n_vocab) return false;
-    return true;
-}
-
-static ts_status check(const ts_tree_verify_args *a)
-{
-    if (!a->model || !a->model->forward) return TS_E_ARG;
-    const ts_tree_dims *d = &a->d;
-    const int64_t       V = a->model->n_vocab;
-    if (!(d->temperature >= 0) || isinf(d->temperature)) return TS_E_ARG;
-    if (d->prompt_len < 1 || d->n_node < 0 || d->max_new < 0 || V < 1) return TS_E_SHAPE;
-    if (d->prompt_len > INT32_MAX || d->n_node > INT32_MAX - d->prompt_len || V > INT32_MAX)
-        return TS_E_SHAPE;
-    if (d->max_new > INT64_MAX / 8) return now == HUGE_MAX_NEW ? TS_OK : TS_E_SHAPE;
-    if (!a->prompt || !a->n_out || !a->n_path || (d->max_new && !a->out)) return TS_E_ARG;
-    if (d->n_node && (!a->token || !a->parent || !a->path || !a->status)) return TS_E_ARG;
-    if (d->temperature > 0 && d->max_new && !a->u) return TS_E_ARG;
-    for (int64_t i = 0; i < d->n_node && now != ANY_ORDER; i++)
-        if (a->parent[i] < -1 || a->parent[i] >= i) return TS_E_ARG;
-    for (int64_t i = 0; i < d->max_new && d->temperature > 0 && now != ANY_DRAW; i++)
-        if (!(a->u[i] >= 0 && a->u[i] < 1)) return TS_E_ARG;
-    if (!are_tokens(a->prompt, d->prompt_len, V)) return TS_E_ARG;
-    return are_tokens(a->token, d->n_node, V) ? TS_OK : TS_E_ARG;
-}
+#include "solution/number.h"
 
 /* ---- the pass ---- */
 
-static bool sees(const state *s, int64_t r, int64_t c)
-{
-    const int64_t node = r - s->P;
-    if (now == CAUSAL) return c <= r;
-    if (node < 0) return c <= r || (now == PROMPT_SEES && c >= s->P && r < s->P - 1);
-    if (c < s->P) return now == PROMPT_128 ? c < 128 : now != NO_PROMPT;
-    int64_t left = s->N; /* a tree that is none has no end */
-    for (int64_t i = node; i >= 0 && left-- > 0; i = s->a->parent[i]) {
-        if (i == c - s->P) return i != node || now != NOT_ITSELF;
-        if (now == PARENT_ONLY && i != node) return false;
-    }
-    return false;
-}
+struct state;
+static void      spoil_pass(const ts_tree_verify_args *a, struct state *s);
+static ts_status other_walk(const ts_tree_verify_args *a, struct state *s, const ts_exec *x);
+static ts_status walk_chain(const ts_tree_verify_args *a, struct state *s);
+static int32_t choose_plain(const ts_tree_verify_args *a, struct state *s, int64_t node, double u);
+static bool is_child(const ts_tree_verify_args *a, const struct state *s, int64_t node, int64_t i,
+                     double u);
+static bool ends(bool ok, struct state *s);
+static void spoil_answer(const ts_tree_verify_args *a, struct state *s);
 
-static void fill(state *s)
-{
-    const ts_tree_verify_args *a = s->a;
-    for (int64_t i = 0; i < s->N; i++)
-        s->depth[i] = a->parent[i] < 0 ? 1 : s->depth[a->parent[i]] + 1;
-    for (int64_t r = 0; r < s->R; r++) {
-        const int64_t node = r - s->P;
-        s->token[r] = node < 0 ? a->prompt[r] : a->token[node];
-        s->position[r] =
-            node < 0 || now == BY_INDEX ? r : s->P + s->depth[node] - 1 - (now == DEPTH_FROM_0);
-        for (int64_t c = 0; c < s->R; c++)
-            s->visible[r * s->R + c] = now == TRANSPOSED ? sees(s, c, r) : sees(s, r, c);
-    }
-    s->n_want = s->N + 1;
-    for (int64_t i = 0; i <= s->N; i++) s->want[i] = s->P - 1 + i;
-    if (now == NO_ROOT_ROW && s->N) s->want[0] = s->P;
-    if (now == ALL_ROWS)
-        for (int64_t i = s->N + 1; i < s->R; i++) s->want[s->n_want++] = i - s->N - 1;
-}
-
-static int ask(state *s)
-{
-    const ts_model *m = s->a->model;
-    return m->forward(m->self, s->R, s->token, s->position, s->visible, s->n_want, s->want,
-                      s->logits);
-}
+#define HOOK_n_want(ok)    (now == ALL_ROWS ? R : (ok))
+#define HOOK_n_tokens(ok)  (now == ANY_TOKEN ? 0 : (ok))
+#define HOOK_huge(ok)      (now == HUGE_MAX_NEW ? TS_OK : (ok))
+#define HOOK_n_parents(ok) (now == ANY_ORDER ? 0 : (ok))
+#define HOOK_n_draws(ok)   (now == ANY_DRAW ? 0 : (ok))
+#define HOOK_is_node(ok)   ((ok) && depth < N) /* an invalid tree has no end */
+#define HERE_pass          spoil_pass(a, s)
+#define HOOK_failed(ok)    (now != PLAIN_INSIDE && (ok) && now != FAILURE_PASSES)
 
 /* ---- the choice ---- */
 
-static bool is_row(const state *s, const float *x)
+static bool is_above(float x, float best)
 {
-    float max = -INFINITY;
-    for (int64_t t = 0; t < s->V; t++) {
-        if (isnan(x[t]) && now != NAN_PASSES) return false;
-        if (x[t] == INFINITY && now != INF_PASSES) return false;
-        if (x[t] > max) max = x[t];
-    }
-    return max != -INFINITY || now == NONE_PASSES;
+    if (now == LAST_OF_EQUALS && x == best) return true;
+    return x > best || (now == MINUS_ZERO && x == 0 && best == 0 && !signbit(x) && signbit(best));
 }
 
-static int32_t choose(const state *s, const float *x)
+#define HOOK_tau(ok) (now == HOT_TWICE ? 1 / (ok) : (ok))
+#define HOOK_nonfinite(ok)                                                                         \
+    (now != NONFINITE_PASSES && (ok) && !(isnan(x[t]) ? now == NAN_PASSES : now == INF_PASSES))
+#define HOOK_above(ok) is_above(x[t], x[top])
+#define HOOK_best(ok)                                                                                \
+    ((ok) < 0                                  ? (now == NONE_PASSES || now == NONFINITE_PASSES) - 1 \
+     : now == FROM_MINUS_1E9 && x[top] < -1e9F ? 0                                                   \
+                                               : (ok))
+#define HOOK_greedy(ok)                                                                            \
+    ((ok) || now == COLD || (now == TAU_LEAST && temperature < 0.05) ||                            \
+     (now == TAU_1E_3 && temperature < 1e-3))
+#define HERE_draw                                                                                  \
+    if (now == LAST_AT_1 && u > 0.9999) return (int32_t)n - 1
+#define HOOK_max(ok)     (now == NO_MAX ? 0 : (ok))
+#define HOOK_sum(ok)     (now == COARSE ? ldexp(rint(ldexp(ok, 10)), -10) : (ok))
+#define HOOK_reached(ok) ((ok) || (now == FIRST_AT_0 && sum >= u * total))
+
+/* ---- the walk and the answer ---- */
+
+#define HERE_walk                                                                                  \
+    if (now == BY_CHAIN) return walk_chain(a, s)
+#define HOOK_max_new(ok) ((ok) + (now == OVERSHOOT ? a->d.n_node : 0))
+#define HOOK_row(ok)     (now == BY_DEPTH ? (s->n_out < a->d.n_node ? s->n_out : a->d.n_node) : (ok))
+#define HOOK_draw(ok)    (now == ONE_DRAW ? 0 : (ok))
+#define HOOK_choice(ok)  (now == PLAIN_INSIDE ? choose_plain(a, s, node, u) : (ok))
+#define HOOK_child(ok)   is_child(a, s, node, i, u)
+#define HOOK_next(ok)    (now == LAST_TWIN && next >= 0 ? next : (ok))
+#define HOOK_ends(ok)    ends(ok, s)
+#define HERE_verify                                                                                \
+    if (now == EMPTY_TREE && !a->d.n_node) return TS_E_SHAPE;                                      \
+    for (int64_t i = 0; i < a->d.max_new && now == WRITES_FIRST; i++) a->out[i] = -1
+#define HOOK_asks(ok)    ((ok) || now == ASKS_FOR_NOTHING)
+#define HOOK_walked(ok)  other_walk(a, &s, x)
+#define HOOK_out(ok)     (now == TOKENS_16 && i < s.n_out ? (uint16_t)(ok) : (ok))
+#define HOOK_path(ok)    (now == PATH_TAIL && i >= s.n_path ? a->path[i] : (ok))
+#define HOOK_visited(ok) ((ok) || now == ALL_REJECTED)
+#define HERE_answered    spoil_answer(a, &s)
+
+static __typeof__(ts_tree_verify)           verify_tree;
+static __typeof__(ts_tree_verify_workspace) verify_tree_workspace;
+#define ts_tree_verify           verify_tree
+#define ts_tree_verify_workspace verify_tree_workspace
+#include "solution/tree_verify.c"
+
+static bool is_shown(const ts_tree_verify_args *a, int64_t r, int64_t c, bool ok)
 {
-    const double u = s->a->d.temperature > 0 ? s->a->u[now == ONE_DRAW ? 0 : s->n_out] : 0;
-    const double tau = now == HOT_TWICE ? 1 / s->a->d.temperature : s->a->d.temperature;
-    int64_t      best = 0;
-    double       total = 0, sum = 0;
-    for (int64_t t = 0; t < s->V; t++)
-        if (x[t] > x[best] || (now == LAST_OF_EQUALS && x[t] == x[best]) ||
-            (now == MINUS_ZERO && x[t] == 0 && x[best] == 0 && !signbit(x[t]) && signbit(x[best])))
-            best = t;
-    if (now == FROM_MINUS_1E9 && x[best] < -1e9F) best = 0;
-    if (s->a->d.temperature == 0 || now == COLD) return (int32_t)best;
-    if (now == TAU_LEAST && s->a->d.temperature < 0.05) return (int32_t)best;
-    if (now == TAU_1E_3 && s->a->d.temperature < 1e-3) return (int32_t)best;
-    if (now == LAST_AT_1 && u > 0.9999) return (int32_t)s->V - 1;
-    const double top = now == NO_MAX ? 0 : x[best];
-    for (int64_t t = 0; t < s->V; t++) {
-        total += exp((x[t] - top) / tau);
-        if (now == COARSE) total = ldexp(rint(ldexp(total, 10)), -10);
-    }
-    for (int64_t t = 0; t < s->V; t++) {
-        sum += exp((x[t] - top) / tau);
-        if (now == COARSE) sum = ldexp(rint(ldexp(sum, 10)), -10);
-        if (sum > u * total || (now == FIRST_AT_0 && sum >= u * total)) return (int32_t)t;
-    }
-    return (int32_t)s->V - 1;
+    const int64_t P = a->d.prompt_len, node = r - P;
+    if (now == CAUSAL) return c <= r;
+    if (now == PROMPT_SEES && r < P - 1 && c >= P) return true;
+    if (node < 0) return ok;
+    if (now == PARENT_ONLY && c >= P) return c == r || c - P == a->parent[node];
+    if (now == NOT_ITSELF && c == r) return false;
+    if (now == NO_PROMPT && c < P) return false;
+    return ok && !(now == PROMPT_128 && c >= 128 && c < P);
 }
 
-/* Which row of logits speaks for what follows `node`. */
-static const float *row_after(const state *s, int64_t node)
+static void spoil_pass(const ts_tree_verify_args *a, state *s)
 {
-    int64_t row = node + 1;
-    if (now == BY_DEPTH) row = s->n_out < s->N ? s->n_out : s->N;
-    return s->logits + row * s->V;
+    const int64_t P = a->d.prompt_len, N = a->d.n_node, R = P + N;
+    for (int64_t r = 0; r < R; r++) {
+        if (now == BY_INDEX) s->position[r] = r;
+        if (now == DEPTH_FROM_0 && r >= P) s->position[r]--;
+        for (int64_t c = 0; c < R; c++) {
+            uint8_t *const one = &s->visible[r * R + c], *const other = &s->visible[c * R + r];
+            const uint8_t kept = *one;
+            *one = is_shown(a, r, c, kept);
+            if (now == TRANSPOSED && c < r) *one = *other, *other = kept;
+        }
+    }
+    if (now == NO_ROOT_ROW && N) s->want[0] = P;
+    for (int64_t i = N + 1; i < R && now == ALL_ROWS; i++) s->want[i] = i - N - 1;
 }
 
-/* Calls the model with this string, without a tree. */
-static bool choose_plain(state *s, int64_t node, int32_t *t)
+/* Calls the model with the string that ends at this node, without a tree. */
+static int32_t choose_plain(const ts_tree_verify_args *a, state *s, int64_t node, double u)
 {
-    const ts_model *m = s->a->model;
-    int64_t         len = s->P + (node < 0 ? 0 : s->depth[node]);
+    const ts_model *m = a->model;
+    int64_t         len = a->d.prompt_len + s->n_path;
     const int32_t  *string = s->token;
-    int32_t        *at = s->token + len;
-    for (int64_t i = node; i >= 0; i = s->a->parent[i]) *--at = s->a->token[i];
-    if (m->next(m->self, 1, &len, &string, s->logits)) return false;
-    *t = choose(s, s->logits);
-    return true;
+    if (node >= 0) s->token[len - 1] = a->token[node];
+    if (m->next(m->self, 1, &len, &string, s->logits)) return -1;
+    return choose(s->logits, m->n_vocab, a->d.temperature, u);
 }
 
-/* ---- the walk ---- */
-
-static int64_t find_child(const state *s, int64_t node, int32_t t)
+static bool is_child(const ts_tree_verify_args *a, const state *s, int64_t node, int64_t i,
+                     double u)
 {
-    const ts_tree_verify_args *a = s->a;
-    int64_t                    found = -1;
-    for (int64_t i = 0; i < s->N; i++) {
-        const bool under = now == ANY_NODE && s->n_out > 1 ? i > node : a->parent[i] == node;
-        if (!under || (now == NODES_64 && i >= 64)) continue;
-        if (now == SIBLINGS_128 && i - node > 128) continue;
-        if (now == AT_NODE) t = choose(s, s->logits + (i + 1) * s->V);
-        if (a->token[i] == t && (found < 0 || now == LAST_TWIN)) found = i;
-        if (now == FIRST_SIBLING) return found;
-    }
-    return found;
+    const int64_t V = a->model->n_vocab;
+    int32_t       t = s->last;
+    if (now != ANY_NODE || s->n_out < 3)
+        if (a->parent[i] != node) return false;
+    if ((now == NODES_64 && i >= 64) || (now == SIBLINGS_128 && i - node > 128)) return false;
+    for (int64_t k = 0; k < i && now == FIRST_SIBLING; k++)
+        if (a->parent[k] == node) return false;
+    if (now == AT_NODE) t = choose(s->logits + (i + 1) * V, V, a->d.temperature, u);
+    return a->token[i] == t;
 }
 
-/* BY_CHAIN: node after node in the order of numbers, each against the row before it. */
-static void walk_chain(state *s)
+static bool ends(bool ok, state *s)
 {
-    for (int64_t i = 0; i <= s->N && s->n_out < s->a->d.max_new; i++) {
-        const int32_t t = choose(s, s->logits + i * s->V);
+    if (now == NO_BONUS && ok && s->n_out > 1) s->n_out--;
+    return ok || (now == DEEP_32 && s->n_path == 32);
+}
+
+/* Node after node in the order of numbers, each against the row before it. */
+static ts_status walk_chain(const ts_tree_verify_args *a, state *s)
+{
+    const int64_t V = a->model->n_vocab, N = a->d.n_node;
+    for (int64_t i = 0; i <= N && s->n_out < a->d.max_new; i++) {
+        const double u = a->d.temperature > 0 ? a->u[s->n_out] : 0;
+        s->last = choose(s->logits + i * V, V, a->d.temperature, u);
         s->visited[i] = 1;
-        s->out[s->n_out++] = t;
-        if (i == s->N || s->a->token[i] != t) return;
-        s->path[s->n_path++] = (int32_t)i;
-        s->accepted[i] = 1;
-    }
-}
-
-static ts_status walk(state *s)
-{
-    const int64_t most = s->a->d.max_new + (now == OVERSHOOT ? s->N : 0);
-    for (int64_t node = -1, next; s->n_out < most && s->n_out <= s->N; node = next) {
-        const float *x = row_after(s, node);
-        int32_t      t = 0;
-        if (now != PLAIN_INSIDE && now != NONFINITE_PASSES && !is_row(s, x)) return TS_E_MODEL;
-        if (now != PLAIN_INSIDE) t = choose(s, x);
-        else if (!choose_plain(s, node, &t)) return TS_E_MODEL;
-        s->visited[node + 1] = 1;
-        next = find_child(s, node, t);
-        if (next < 0 && now == NO_BONUS && s->n_out) break;
-        s->out[s->n_out++] = now == TOKENS_16 ? (uint16_t)t : t;
-        if (next < 0 || (now == DEEP_32 && s->n_path == 32)) break;
-        if (now == RE_EMITS && find_child(s, node, t) > 0 && s->a->parent[next - 1] == node &&
-            s->n_out < s->a->d.max_new)
-            s->out[s->n_out++] = t; /* once for the refused sibling before it */
-        s->accepted[next] = 1;
-        s->path[s->n_path++] = (int32_t)next;
-        for (int64_t i = next + 1; i < s->N && now == BOTH_TWINS; i++)
-            if (s->a->parent[i] == node && s->a->token[i] == t) s->accepted[i] = 1;
-    }
-    if (now == TWICE && s->n_out > 0 && s->n_out < s->a->d.max_new && s->n_out <= s->N) {
-        s->out[s->n_out] = s->out[s->n_out - 1];
         s->n_out++;
+        if (i == N || a->token[i] != s->last) break;
+        s->path[s->n_path++] = (int32_t)i;
     }
     return TS_OK;
 }
 
-/* ---- the answer ---- */
-
-static void answer(const state *s)
+static ts_status other_walk(const ts_tree_verify_args *a, state *s, const ts_exec *x)
 {
-    const ts_tree_verify_args *a = s->a;
-    for (int64_t i = 0; i < a->d.max_new; i++) a->out[i] = i < s->n_out ? s->out[i] : -1;
-    for (int64_t i = 0; i < s->N; i++) {
-        const bool twin = now == TWIN_STATUS && s->n_path && !s->accepted[i];
-        uint8_t    status = TS_NODE_UNREACHED;
-        if (s->visited[a->parent[i] + 1] || now == ALL_REJECTED) status = TS_NODE_REJECTED;
-        for (int64_t k = 0; k < i && twin; k++)
-            if (s->accepted[k] && a->parent[k] == a->parent[i] && a->token[k] == a->token[i])
-                status = TS_NODE_UNREACHED;
-        a->status[i] = s->accepted[i] ? TS_NODE_ACCEPTED : status;
-        if (i < s->n_path) a->path[i] = s->path[i];
-        else if (now != PATH_TAIL) a->path[i] = -1;
-    }
-    *a->n_out = s->n_out;
-    *a->n_path = s->n_path;
-}
-
-static ts_status verify(const void *args, const ts_exec *x)
-{
-    const ts_tree_verify_args *a = args;
-    state                      s;
-    ts_status                  status = check(a);
-    if (status) return status;
-    if (x->device != TS_CPU) return TS_E_UNSUPPORTED;
-    if (now == EMPTY_TREE && !a->d.n_node) return TS_E_SHAPE;
-    if (!x->workspace || x->workspace_bytes < lay_out(&s, a, NULL)) return TS_E_WORKSPACE;
-    lay_out(&s, a, (char *)x->workspace + (16 - (uintptr_t)x->workspace % 16));
-    memset(s.visited, 0, (size_t)s.N + 1);
-    memset(s.accepted, 0, (size_t)s.N + 1);
-    if (a->d.max_new > 0 || now == ASKS_FOR_NOTHING) {
-        fill(&s);
-        if (now == WRITES_FIRST) answer(&s);
-        if (now != PLAIN_INSIDE && ask(&s) && now != FAILURE_PASSES) return TS_E_MODEL;
-        if (now == TWO_PASSES && ask(&s)) return TS_E_MODEL;
-        for (int64_t i = 0; i <= s.N && now == NONFINITE_ANYWHERE; i++)
-            if (!is_row(&s, s.logits + i * s.V)) return TS_E_MODEL;
-        if (now == BY_CHAIN) walk_chain(&s);
-        else status = walk(&s);
-    }
-    if (status) return status;
-    if (now == BY_THREADS && x->n_threads != 1 && s.N) s.visited[a->parent[s.N - 1] + 1] ^= 1;
-    answer(&s);
-    return TS_OK;
-}
-
-static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    state           s;
-    const ts_status status = check(args);
-    (void)x;
-    if (!status) *n_bytes = lay_out(&s, args, NULL);
+    const int64_t V = a->model->n_vocab, N = a->d.n_node;
+    ts_status     status = now == TWO_PASSES && a->d.max_new > 0 ? pass(a, s) : TS_OK;
+    for (int64_t i = 0; i <= N && now == NONFINITE_ANYWHERE && a->d.max_new > 0; i++)
+        if (choose(s->logits + i * V, V, 0, 0) < 0) status = TS_E_MODEL;
+    if (!status) status = walk(a, s);
+    if (now == TWICE && s->n_out > 0 && s->n_out < a->d.max_new && s->n_out <= N) s->n_out++;
+    if (now == BY_THREADS && x->n_threads != 1 && N) s->visited[a->parent[N - 1] + 1] ^= 1;
     return status;
+}
+
+static void spoil_answer(const ts_tree_verify_args *a, state *s)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < s->n_path; k++) {
+        const int64_t node = s->path[k];
+        for (int64_t i = node + 1; i < a->d.n_node; i++) {
+            if (a->parent[i] != a->parent[node] || a->token[i] != a->token[node]) continue;
+            if (now == BOTH_TWINS) a->status[i] = TS_NODE_ACCEPTED;
+            if (now == TWIN_STATUS) a->status[i] = TS_NODE_UNREACHED;
+        }
+        if (now != RE_EMITS) continue;
+        a->out[n++] = a->token[node]; /* and again for the rejected sibling before it */
+        if (node > 0 && a->parent[node - 1] == a->parent[node] && n < a->d.max_new)
+            a->out[n++] = a->token[node];
+        if (n >= a->d.max_new) break;
+    }
+    if (now != RE_EMITS) return;
+    if (s->n_out > s->n_path && n < a->d.max_new) a->out[n++] = s->last;
+    *a->n_out = n;
+}
+
+static ts_status verify(const void *a, const ts_exec *x)
+{
+    return verify_tree(a, x);
+}
+
+static ts_status workspace(const void *a, const ts_exec *x, size_t *n_bytes)
+{
+    return verify_tree_workspace(a, x, n_bytes);
 }
 
 /* ---- masks and biases ---- */
