@@ -13,6 +13,7 @@ work=$(mktemp -d)
 judge=
 trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
 trap 'exit 1' INT TERM
+includes=$(printf ' -I%s' include base judge/script judge/arena judge/task judge/task/*/ proof/mutant)
 # Mutants that the judge does not detect; doc/judge.md explains why.
 known='softmax_topk/refuses_f16 flash_attention/refuses_f64 flash_attention_backward/refuses_f64'
 
@@ -27,7 +28,7 @@ lay() { # TASK NAME
     ternary_*) entry=test/mutant_entrant_ternary.c ;;
     esac
     cc -std=c11 -Wall -Wextra -Werror -O2 -s -shared -fPIC -fvisibility=hidden -Wl,--no-undefined \
-        "-DTASK=$1" "-DMUTANT=$2" -Iinclude -Ibase -Iscript -Itask -Imutant $entry \
+        "-DTASK=$1" "-DMUTANT=$2" $includes $entry \
         "$build/libmutant_entrant.a" -lm -ldl -lpthread -o "$to/mutant.so"
     printf '{"name":"%s","author":"a mutant","challenge":"%s","class":"host","language":"binary","sources":["mutant.so"]}' \
         "$2" "$1" >"$to/entry.json"
