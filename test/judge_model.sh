@@ -25,7 +25,7 @@ done
 lay wrong-c-score beam_search sealed c test/solution/beam_search.c \
     's/const double  penalty = pow.*/const double  penalty = 1;/'
 lay wrong-c-calls beam_search sealed c test/solution/beam_search.c \
-    's/if (b->finished) continue;/if (b->finished \&\& n) continue;/'
+    's/if (HOOK(idle, b->finished)) continue;/if (b->finished \&\& n) continue;/'
 lay wrong-c-mask tree_verify sealed c test/solution/tree_verify.c \
     's/c < P \&\& c <= r; c++/c <= r; c++/'
 lay wrong-c-position tree_verify sealed c test/solution/tree_verify.c \

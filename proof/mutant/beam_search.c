@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - mutants of beam_search: one correct search with one injected bug at a time.
- * beam_search_list.h lists them.
- *
- * It is simple, not fast: a sorted list of the best takes every candidate in turn. */
+/* beam_search.c - mutants of beam_search: the solution of test/solution/, and an archive of
+ * finished beams, which it lacks, with one injected bug at a time. beam_search_list.h lists them.
+ */
 #include "beam_search_script.h"
 
-#include <math.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "beam_search_list.h"
 #include "mutant.h"
@@ -16,459 +13,373 @@
 typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 static trap now;
 
-typedef struct beam {
-    double  logprob, score;
-    int64_t length, row;
-    bool    finished;
-} beam;
+#include "solution/number.h"
 
-typedef struct candidate {
-    double  logprob, score;
-    float   logit;
-    int64_t parent;
-    int32_t token; /* -1: a finished beam, as it is */
-} candidate;
+typedef ts_beam_search_args args;
+struct beam;
+struct candidate;
+struct state;
 
-typedef struct state {
-    const ts_beam_search_args *a;
-    int64_t                    V, K, T, n, stride;
-    float                     *logits;
-    double                    *max, *log_sum;
-    beam                      *beam[2], *kept;
-    int32_t                   *text[2], *kept_text, *pad;
-    int64_t                   *len, *n_beam, *n_kept;
-    const int32_t            **string;
-    candidate                 *best;
-    int64_t                    n_best, n_rows;
-    bool                      *stopped;
-    bool                       archive; /* the other search */
-} state;
+static bool         is_archive; /* the search is that with an archive */
+static struct beam *kept;       /* [items][width], the best first; row: where its text is */
+static int32_t     *kept_text;  /* [items][width][stride] */
+static int64_t     *n_kept;     /* [items] */
+static bool        *stopped;    /* [items] */
 
-/* ---- memory ---- */
-
-static void *take(char *base, size_t *used, int64_t n, size_t each)
-{
-    void *const p = base ? base + *used : NULL;
-    *used += ((size_t)n * each + 15) / 16 * 16;
-    return p;
-}
-
-static size_t lay_out(state *s, const ts_beam_search_args *a, char *base)
-{
-    size_t used = 0;
-    *s = (state) { .a = a, .V = a->model->n_vocab, .K = a->d.beam_width, .n = a->d.n_items };
-    s->T = a->d.max_new_tokens;
-    for (int64_t i = 0; i < s->n; i++)
-        if (a->prompt_len[i] + s->T > s->stride) s->stride = a->prompt_len[i] + s->T;
-    const int64_t rows = s->n * s->K;
-    s->logits = take(base, &used, rows * s->V, sizeof *s->logits);
-    s->max = take(base, &used, rows, sizeof *s->max);
-    s->log_sum = take(base, &used, rows, sizeof *s->log_sum);
-    for (int i = 0; i < 2; i++) {
-        s->beam[i] = take(base, &used, rows, sizeof *s->beam[i]);
-        s->text[i] = take(base, &used, rows * s->stride, sizeof *s->text[i]);
-    }
-    s->kept = take(base, &used, rows, sizeof *s->kept);
-    s->kept_text = take(base, &used, rows * s->stride, sizeof *s->kept_text);
-    s->pad = take(base, &used, rows * s->stride, sizeof *s->pad);
-    s->len = take(base, &used, rows, sizeof *s->len);
-    s->string = take(base, &used, rows, sizeof *s->string);
-    s->n_beam = take(base, &used, s->n, sizeof *s->n_beam);
-    s->n_kept = take(base, &used, s->n, sizeof *s->n_kept);
-    s->stopped = take(base, &used, s->n, sizeof *s->stopped);
-    s->best = take(base, &used, s->K + 1, sizeof *s->best);
-    return used + 16;
-}
-
-/* ---- API entry point ---- */
-
-static ts_status check(const ts_beam_search_args *a)
-{
-    if (!a->model || !a->model->next) return TS_E_ARG;
-    const ts_beam_dims *d = &a->d;
-    const int64_t       V = a->model->n_vocab;
-    int64_t             at = 0;
-    if (now != ANY_ALPHA && now != A_ANY_ALPHA && (!(d->alpha >= 0) || isinf(d->alpha)))
-        return TS_E_ARG;
-    if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
-    const double all = (double)d->n_items * (double)d->beam_width;
-    if (V > INT32_MAX || d->beam_width > INT32_MAX || all * (double)V >= 0x1p53) return TS_E_SHAPE;
-    if (all * (double)d->max_new_tokens >= 0x1p53) return TS_E_SHAPE;
-    if (now != ANY_EOS && now != A_ANY_EOS && (d->eos < -1 || d->eos >= V)) return TS_E_ARG;
-    if (!d->n_items) return TS_OK;
-    if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;
-    if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
-    for (int64_t i = 0; i < d->n_items && now != ANY_PROMPT; i++) {
-        if (a->prompt_len[i] < 1) return TS_E_ARG;
-        if (a->prompt_len[i] > INT32_MAX) return TS_E_SHAPE;
-        for (const int64_t end = at + a->prompt_len[i]; at < end; at++)
-            if (a->prompts[at] < 0 || a->prompts[at] >= V) return TS_E_ARG;
-    }
-    return now == TWICE_K && 2 * d->beam_width > V ? TS_E_SHAPE : TS_OK;
-}
+#define HERE_lay_out                                                                               \
+    kept = place(base, &used, rows, sizeof *kept);                                                 \
+    kept_text = place(base, &used, rows * s->stride, sizeof *kept_text);                           \
+    n_kept = place(base, &used, n, sizeof *n_kept);                                                \
+    stopped = place(base, &used, n, sizeof *stopped)
+#define HOOK_bad_alpha(ok) ((ok) && now != ANY_ALPHA && now != A_ANY_ALPHA)
+#define HOOK_bad_eos(ok)   ((ok) && now != ANY_EOS && now != A_ANY_EOS)
+#define HOOK_n_prompts(ok) (now == ANY_PROMPT ? 0 : (ok))
+#define HOOK_checked(ok)   (now == TWICE_K && 2 * d->beam_width > V ? TS_E_SHAPE : (ok))
 
 /* ---- scores ---- */
 
-static double score_of(const state *s, double logprob, int64_t length, int64_t item)
+static double other_log_sum(double ok, const float *x, int64_t n, double max)
 {
-    const double n = (double)length + (double)(now == PROMPT_COUNTED ? s->a->prompt_len[item] : 0);
+    double wide = 0;
+    float  narrow = 0;
+    for (int64_t t = 0; t < n && now == NO_MAX; t++) wide += exp(x[t]);
+    for (int64_t t = 0; t < n && now == FLOAT_LSE; t++) narrow += expf(x[t] - (float)max);
+    return now == NO_MAX ? log(wide) : now == FLOAT_LSE ? max + (double)logf(narrow) : ok;
+}
+
+static double score_of(const args *a, double logprob, int64_t length, int64_t item)
+{
+    const double n = (double)length + (double)(now == PROMPT_COUNTED ? a->prompt_len[item] : 0);
     if (now == RAW_SUM || now == FOLDED || length == 0) return logprob;
-    return logprob / pow(n, now == ALPHA_5 ? fmin(s->a->d.alpha, 5) : s->a->d.alpha);
+    return logprob / pow(n, now == ALPHA_5 ? fmin(a->d.alpha, 5) : a->d.alpha);
 }
 
-static double logprob_of(const state *s, const beam *b, int64_t t)
+static bool is_rescored(void)
 {
-    const float *x = s->logits + b->row * s->V;
-    double       step = (double)x[t] - s->max[b->row] - s->log_sum[b->row];
-    if (now == RAW_LOGITS) step = x[t];
-    if (now == LOG_OF_SOFTMAX) step = log(exp(x[t] - s->max[b->row]) / exp(s->log_sum[b->row]));
-    if (now == FLOAT_SUMS) return (float)((float)b->logprob + (float)step);
-    if (now == FREE_EOS && t == s->a->d.eos) return b->logprob;
-    if (now == FOLDED)
-        return (b->logprob + step) / pow((double)(b->length + 1), s->a->d.alpha) *
-               (b->length ? pow((double)b->length, s->a->d.alpha) : 1);
-    return b->logprob + step;
+    return now == PROMPT_COUNTED || now == RAW_SUM || now == FOLDED || now == ALPHA_5 ||
+           now == FREE_EOS;
 }
 
-static bool reduce(state *s)
-{
-    for (int64_t r = 0; r < s->n_rows; r++) {
-        const float *x = s->logits + r * s->V;
-        double       max = -INFINITY, sum = 0;
-        float        narrow = 0;
-        for (int64_t t = 0; t < s->V; t++) {
-            if (isnan(x[t]) && now != NONFINITE_PASSES && now != NAN_PASSES) return false;
-            if (x[t] == INFINITY && now != NONFINITE_PASSES && now != INF_PASSES) return false;
-            max = fmax(max, x[t]);
-        }
-        if (max == -INFINITY && now != NONFINITE_PASSES && now != NONE_PASSES) return false;
-        if (now == NO_MAX) max = 0;
-        for (int64_t t = 0; t < s->V; t++) {
-            sum += exp((double)x[t] - max);
-            narrow += expf(x[t] - (float)max);
-        }
-        s->max[r] = max;
-        s->log_sum[r] = now == FLOAT_LSE ? logf(narrow) : log(sum);
-    }
-    return true;
-}
+static double other_logprob(double ok, const args *a, const struct beam *b, double x,
+                            double log_sum, int64_t t);
+static int    other_tie(const struct candidate *a, const struct candidate *b);
+
+#define HOOK_nonfinite(ok)                                                                         \
+    (now != NONFINITE_PASSES && (ok) && !(isnan(x[t]) ? now == NAN_PASSES : now == INF_PASSES))
+#define HOOK_none(ok)    ((ok) && now != NONFINITE_PASSES && now != NONE_PASSES)
+#define HOOK_log_sum(ok) other_log_sum(ok, x, n, max)
+#define HOOK_logprob(ok) other_logprob(ok, a, &b[j], x[t], s->log_sum[b[j].row], t)
+#define HOOK_score(ok)                                                                             \
+    (now == NEVER_EVICTED && t == a->d.eos ? INFINITY /* there for good */                         \
+     : is_rescored()                                                                               \
+         ? score_of(a, logprob, b[j].length + !(now == FREE_EOS && t == a->d.eos), item)           \
+         : (ok))
+#define HOOK_end_score(ok)                                                                         \
+    (now == ENDS_AGE        ? score_of(a, b[j].logprob, other_length(a, s, item), item)            \
+     : now == NEVER_EVICTED ? INFINITY                                                             \
+                            : (ok))
+#define HERE_compare                                                                               \
+    if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token
+#define HERE_tie                                                                                   \
+    if (other_tie(a, b) >= 0) return other_tie(a, b)
 
 /* ---- the pool ---- */
 
-static bool is_before(const candidate *a, const candidate *b)
+static int64_t other_length(const args *a, const struct state *s, int64_t item);
+static int64_t shared_pool(struct state *s, int64_t item);
+static bool    is_entered(const args *a, struct state *s, int64_t item, struct candidate c);
+static void    enter_first(const args *a, struct state *s);
+static void    end_step(const args *a, struct state *s, int64_t item);
+
+#define HOOK_width(ok)                                                                             \
+    (now == WIDTH_16 && (ok) > 16 ? 16 : now == WIDTH_64 && (ok) > 64 ? 64 : (ok))
+#define HOOK_n_best(ok) (now == ONE_POOL ? shared_pool(s, item) : (ok))
+#define HOOK_masked(ok) (((ok) && now != MASKED_TOO) || (now == MASK_1E4 && x[t] < -1e4F))
+#define HERE_candidate                                                                             \
+    if (!is_entered(a, s, item, c)) continue
+#define HERE_extended  enter_first(a, s)
+#define HOOK_token(ok) (now == TOKENS_16 ? (uint16_t)(ok) : (ok))
+#define HOOK_kept_score(ok)                                                                        \
+    (now == NEVER_EVICTED ? score_of(a, c->logprob, to->length, item) : (ok))
+#define HOOK_finished(ok) ((ok) && now != AFTER_EOS)
+#define HERE_advanced     end_step(a, s, item)
+
+/* ---- steps and answers ---- */
+
+static int64_t   row_by_slot(const struct beam *b, int64_t slot, int64_t n);
+static int64_t   other_list(const args *a, struct state *s, int64_t n);
+static bool      any_runs(const args *a, const struct state *s);
+static int64_t   copy_rows(const args *a, struct state *s, int64_t n);
+static void      copy_beams(const args *a, struct state *s, int64_t item);
+static void      answer_archive(const args *a, const struct state *s, int64_t item);
+static ts_status search_items(const args *a, const ts_exec *x);
+
+#define HOOK_idle(ok)   (now != WAITS && ((ok) || stopped[i]))
+#define HOOK_row(ok)    (now == ROW_BY_SLOT ? row_by_slot(b, j, n) : (ok))
+#define HOOK_listed(ok) other_list(a, s, ok)
+#define HOOK_runs(ok)   (!stopped[item])
+#define HOOK_tail(ok)   (now == TAIL && t >= b->length ? a->tokens[at * T + t] : (ok))
+#define HOOK_length(ok) ((ok) - (now == WITHOUT_EOS && b->finished))
+#define HOOK_last_score(ok)                                                                        \
+    (now == RAW_SUM && b->length ? b->logprob / pow((double)b->length, a->d.alpha) : (ok))
+#define HOOK_n_found(ok) (now == EMPTY_NONE && a->d.max_new_tokens == 0 ? 0 : (ok))
+#define HOOK_unused(ok)  (now == UNUSED_ZERO ? 0 : (ok))
+#define HERE_answer                                                                                \
+    if ((is_archive && now != A_SLOTS) || now == ARCHIVE) {                                        \
+        answer_archive(a, s, item);                                                                \
+        return;                                                                                    \
+    }
+#define HOOK_short(ok) ((ok) && !(is_archive && now == A_NO_SPACE))
+#define HERE_search                                                                                \
+    if (now == CALL_AN_ITEM && a->d.n_items > 1) return search_items(a, x)
+#define HERE_start                                                                                 \
+    n_kept[i] = 0, stopped[i] = false;                                                             \
+    memset(text_of(a, &s, 0, i, 0), 0, (size_t)(a->d.beam_width * s.stride) * sizeof *prompt)
+#define HERE_started copy_beams(a, &s, i)
+#define HERE_ready                                                                                 \
+    for (int64_t i = 0; i < a->d.n_items; i++)                                                     \
+        if (now == WRITES_FIRST || (is_archive && now == A_WRITES_FIRST)) answer(a, &s, i)
+#define HOOK_done(ok)      ((ok) || !any_runs(a, &s))
+#define HOOK_failed(ok)    ((ok) && now != FAILURE_PASSES && now != A_FAILURE)
+#define HOOK_n_rows(ok)    (now == ROW_BY_SLOT ? copy_rows(a, &s, ok) : (ok))
+#define HOOK_n_answers(ok) (now == ITEMS_32 && (ok) > 32 ? 32 : (ok))
+#define HERE_answered                                                                              \
+    if (now == BY_THREADS && x->n_threads != 1 && a->d.n_items) a->logprob[0] *= 1 + 0x1p-50
+
+static __typeof__(ts_beam_search)           search_beams;
+static __typeof__(ts_beam_search_workspace) search_workspace;
+#define ts_beam_search           search_beams
+#define ts_beam_search_workspace search_workspace
+#include "solution/beam_search.c"
+
+/* ---- bugs that take more than a line ---- */
+
+static double other_logprob(double ok, const args *a, const beam *b, double x, double log_sum,
+                            int64_t t)
 {
-    if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token;
-    if (a->score != b->score) return a->score > b->score;
-    if (now == LAST_OF_EQUALS) return true;
+    const double alpha = a->d.alpha, n = (double)b->length;
+    if (now == RAW_LOGITS) return b->logprob + x;
+    if (now == LOG_OF_SOFTMAX) return b->logprob + log(exp(x - log_sum));
+    if (now == FLOAT_SUMS) return (float)((float)b->logprob + (float)(x - log_sum));
+    if (now == FREE_EOS && t == a->d.eos) return b->logprob;
+    if (now == FOLDED) return ok / pow(n + 1, alpha) * (n > 0 ? pow(n, alpha) : 1);
+    return ok;
+}
+
+/* Among equal scores: whether a comes first; -1: as it should be. */
+static int other_tie(const candidate *a, const candidate *b)
+{
+    if (now == LAST_OF_EQUALS) return 1;
     if (now == ENDS_LOSE && (a->token < 0) != (b->token < 0)) return b->token < 0;
     if (now == ENDS_WIN && (a->token < 0) != (b->token < 0)) return a->token < 0;
     if (now == MINUS_ZERO && a->logit == 0 && b->logit == 0 && a->parent == b->parent &&
         signbit(a->logit) != signbit(b->logit))
-        return signbit(b->logit);
-    if (now == BY_TOKEN && a->token != b->token) return a->token < b->token;
-    if (a->parent != b->parent) return a->parent < b->parent;
-    return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
+        return signbit(b->logit) != 0;
+    return now == BY_TOKEN && a->token != b->token ? a->token < b->token : -1;
 }
 
-static void enter(state *s, candidate c)
+/* Of the beams that are extended in this step. */
+static int64_t other_length(const args *a, const state *s, int64_t item)
 {
-    int64_t       j = s->n_best;
-    const int64_t room = now == WIDTH_16 && s->K > 16   ? 16
-                         : now == WIDTH_64 && s->K > 64 ? 64
-                                                        : s->K;
-    if (j == room && !is_before(&c, &s->best[j - 1])) return;
-    if (j == room) j--;
-    else s->n_best++;
-    for (; j > 0 && is_before(&c, &s->best[j - 1]); j--) s->best[j] = s->best[j - 1];
-    s->best[j] = c;
+    const beam *b = s->beam[s->bank[item]] + item * a->d.beam_width;
+    int64_t     most = 0;
+    for (int64_t j = 0; j < s->n_beam[item]; j++)
+        if (!b[j].finished && b[j].length > most) most = b[j].length;
+    return most + 1;
 }
 
-static int32_t *text_of(const state *s, int bank, int64_t item, int64_t slot)
+/* The best of the item before stays in the way. */
+static int64_t shared_pool(state *s, int64_t item)
 {
-    return s->text[bank] + (item * s->K + slot) * s->stride;
+    if (item == 0 || s->n_best == 0) return 0;
+    s->best[0].parent = 0;
+    return 1;
 }
 
-static bool is_archived(const state *s)
+/* An archive is offered every end, and has room for the best, in their order. */
+static void put_aside(const args *a, const state *s, int64_t item, candidate c)
 {
-    return now == ARCHIVE || (s->archive && now != A_SLOTS);
-}
-
-/* An archive is offered every end, and has room for the best K, in their order. */
-static void put_aside(state *s, int64_t item, const beam *from, const int32_t *text, candidate c)
-{
-    const int64_t at = now == A_SHARED ? 0 : item, length = from->length + 1;
-    beam *const   kept = s->kept + at * s->K;
-    int64_t       n = s->n_kept[at], place = n, gone = n - 1;
+    const int64_t at = now == A_SHARED ? 0 : item, K = a->d.beam_width, bank = s->bank[item];
+    const beam   *from = s->beam[bank] + item * K + c.parent;
     const bool    late = now == A_LAST_FIRST || now == A_LATE_ENTERS;
-    if (s->archive && now == A_RAW) c.score = c.logprob;
-    if (s->archive && now == A_WITHOUT_EOS)
-        c.score = score_of(s, c.logprob, length > 1 ? length - 1 : 1, item);
-    if (n == s->K) {
+    beam *const   to = kept + at * K;
+    int64_t       n = n_kept[at], place = n, gone = n - 1, k;
+    if (is_archive && now == A_RAW) c.score = c.logprob;
+    if (is_archive && now == A_WITHOUT_EOS)
+        c.score = score_of(a, c.logprob, from->length > 0 ? from->length : 1, item);
+    if (n == K) {
         if (now == A_NO_EVICTION) return;
-        if (late ? c.score < kept[n - 1].score : !(c.score > kept[n - 1].score)) return;
+        if (late ? c.score < to[n - 1].score : !(c.score > to[n - 1].score)) return;
         if (now == A_EVICTS_BEST) gone = 0;
         for (int64_t i = 0; i < n && now == A_EVICTS_OLDEST; i++)
-            if (kept[i].length < kept[gone].length) gone = i;
-        place = kept[gone].row;
-        for (int64_t i = gone; i + 1 < n; i++) kept[i] = kept[i + 1];
+            if (to[i].length < to[gone].length) gone = i;
+        place = to[gone].row;
+        for (int64_t i = gone; i + 1 < n; i++) to[i] = to[i + 1];
         n--;
     }
-    int64_t k = n;
-    for (; k > 0 &&
-           (c.score > kept[k - 1].score || (now == A_LAST_FIRST && c.score == kept[k - 1].score));
-         k--)
-        kept[k] = kept[k - 1];
-    kept[k] = (beam) { c.logprob, c.score, length, place, true };
-    s->n_kept[at] = n + 1;
-    int32_t *const to = s->kept_text + (at * s->K + place) * s->stride;
-    memcpy(to, text + s->a->prompt_len[item], (size_t)from->length * sizeof *text);
-    to[from->length] = c.token;
+    for (k = n; k > 0; k--) {
+        const bool equal = now == A_LAST_FIRST && c.score == to[k - 1].score;
+        if (!(c.score > to[k - 1].score) && !equal) break;
+        to[k] = to[k - 1];
+    }
+    to[k] = (beam) { c.logprob, c.score, from->length + 1, place, 1 };
+    n_kept[at] = n + 1;
+    int32_t *const text = kept_text + (at * K + place) * s->stride;
+    memcpy(text, text_of(a, s, bank, item, c.parent) + a->prompt_len[item],
+           (size_t)from->length * sizeof *text);
+    text[from->length] = c.token;
+}
+
+static candidate first = { .token = -1 }; /* the best of a beam, for ONE_TOKEN */
+
+static bool is_entered(const args *a, state *s, int64_t item, candidate c)
+{
+    if (((is_archive && now != A_SLOTS) || now == ARCHIVE) && c.token == a->d.eos) {
+        if (now != A_ONE_A_STEP || !c.parent) put_aside(a, s, item, c);
+        if (now != A_HOLDS_SLOT) return false;
+    }
+    if (now != ONE_TOKEN) return true;
+    if (first.token < 0 || is_before(&c, &first)) first = c;
+    return false;
+}
+
+static void enter_first(const args *a, state *s)
+{
+    if (now == ONE_TOKEN && first.token >= 0) enter(a, s, first);
+    first.token = -1;
 }
 
 /* Whether no beam, were the rest of its tokens certain, could enter a full archive. */
-static bool is_hopeless(const state *s, int64_t item, int bank)
+static bool is_hopeless(const args *a, const state *s, int64_t item)
 {
-    const int64_t at = now == A_SHARED ? 0 : item;
-    const beam   *b = s->beam[bank] + item * s->K, *kept = s->kept + at * s->K;
-    if (s->n_kept[at] < s->K || now == A_NEVER_STOPS) return false;
+    const int64_t K = a->d.beam_width, at = now == A_SHARED ? 0 : item;
+    const beam   *b = s->beam[s->bank[item]] + item * K, *to = kept + at * K;
+    if (n_kept[at] < K || now == A_NEVER_STOPS) return false;
     if (now == A_FULL_STOPS) return true;
     for (int64_t j = 0; j < s->n_beam[item]; j++) {
-        const int64_t length = now == A_HOPE_NOW ? b[j].length : s->T;
-        if (score_of(s, b[j].logprob, length, item) > kept[now == A_HOPE_BEST ? 0 : s->K - 1].score)
-            return false;
+        const int64_t length = now == A_HOPE_NOW ? b[j].length : a->d.max_new_tokens;
+        const double  least = to[now == A_HOPE_BEST ? 0 : K - 1].score;
+        if (score_of(a, b[j].logprob, length, item) > least) return false;
     }
     return true;
 }
 
-static void enter_extensions(state *s, int64_t item, int bank, int64_t parent)
+static void end_step(const args *a, state *s, int64_t item)
 {
-    const beam  *b = s->beam[bank] + item * s->K + parent;
-    const float *x = s->logits + b->row * s->V;
-    candidate    first = { .token = -1 };
-    for (int64_t t = 0; t < s->V; t++) {
-        if (x[t] == -INFINITY && now != MASKED_TOO) continue;
-        if (now == MASK_1E4 && x[t] < -1e4F) continue;
-        const bool    ends = t == s->a->d.eos;
-        const double  logprob = logprob_of(s, b, t);
-        const int64_t length = b->length + !(now == FREE_EOS && ends);
-        candidate     c = { logprob, score_of(s, logprob, length, item), x[t], parent, (int32_t)t };
-        if (now == FREE_EOS && ends && b->length == 0) c.score = logprob;
-        if (now == NEVER_EVICTED && ends) c.score = INFINITY; /* there for good */
-        if (is_archived(s) && ends) {
-            if (now != A_ONE_A_STEP || !parent)
-                put_aside(s, item, b, text_of(s, bank, item, parent), c);
-            if (now != A_HOLDS_SLOT) continue;
-        }
-        if (now != ONE_TOKEN || first.token < 0 || is_before(&c, &first)) first = c;
-        if (now != ONE_TOKEN) enter(s, c);
+    const int64_t bank = s->bank[item];
+    beam *const   b = s->beam[bank] + item * a->d.beam_width;
+    int64_t       n = 0;
+    for (int64_t j = 0; j < s->n_best && now == ENDS_REMOVED; j++) {
+        if (b[j].finished && n + 1 < s->n_best) continue;
+        b[n] = b[j];
+        memmove(text_of(a, s, bank, item, n++), text_of(a, s, bank, item, j),
+                (size_t)s->stride * sizeof(int32_t));
     }
-    if (now == ONE_TOKEN && first.token >= 0) enter(s, first);
+    if (now == ENDS_REMOVED) s->n_beam[item] = n;
+    if (is_archive && now != A_SLOTS) stopped[item] = is_hopeless(a, s, item);
+    if (now == STOPS_AT_BEST) stopped[item] = b[0].finished;
 }
 
-static void take_over(state *s, int64_t item, int bank)
+static int64_t row_by_slot(const beam *b, int64_t slot, int64_t n)
 {
-    const beam *from = s->beam[bank] + item * s->K;
-    int64_t     n = 0;
-    for (int64_t j = 0; j < s->n_best; j++) {
-        const candidate *c = &s->best[j];
-        beam            *b = &s->beam[!bank][item * s->K + n];
-        int32_t         *text = text_of(s, !bank, item, n);
-        *b = from[c->parent];
-        memcpy(text, text_of(s, bank, item, c->parent), (size_t)s->stride * sizeof *text);
-        if (c->token >= 0) {
-            text[s->a->prompt_len[item] + b->length++] =
-                now == TOKENS_16 ? (uint16_t)c->token : c->token;
-            b->logprob = c->logprob;
-            b->score = now == NEVER_EVICTED ? score_of(s, c->logprob, b->length, item) : c->score;
-            b->finished = c->token == s->a->d.eos && now != AFTER_EOS;
-        }
-        if (b->finished && now == ENDS_REMOVED && n + 1 < s->n_best) continue;
-        n++;
-    }
-    s->n_beam[item] = n;
+    for (int64_t j = 1; j <= slot; j++) n += b[-j].finished != 0;
+    return n;
 }
 
-static void advance(state *s, int64_t item, int bank, int64_t step)
+static bool any_runs(const args *a, const state *s)
 {
-    const beam *b = s->beam[bank] + item * s->K;
-    if (!(now == ONE_POOL && item)) s->n_best = 0; /* else the last item's stay in the way */
-    if (now == ONE_POOL && s->n_best > 1) s->n_best = 1, s->best[0].parent = 0;
-    for (int64_t j = 0; j < s->n_beam[item]; j++) {
-        candidate c = { b[j].logprob, b[j].score, 0, j, -1 };
-        if (now == ENDS_AGE) c.score = score_of(s, b[j].logprob, step + 1, item);
-        if (now == NEVER_EVICTED) c.score = INFINITY;
-        if (b[j].finished) enter(s, c);
-        else enter_extensions(s, item, bank, j);
-    }
-    take_over(s, item, bank);
-    if (s->archive && now != A_SLOTS) s->stopped[item] = is_hopeless(s, item, !bank);
-    if (now == STOPS_AT_BEST) s->stopped[item] = s->beam[!bank][item * s->K].finished;
+    for (int64_t i = 0; i < a->d.n_items; i++)
+        if (runs(a, s, i)) return true;
+    return false;
 }
 
-/* ---- steps ---- */
-
-static void start(state *s)
-{
-    const int32_t *prompt = s->a->prompts;
-    memset(s->text[0], 0, (size_t)(s->n * s->K * s->stride) * sizeof *s->text[0]);
-    for (int64_t i = 0; i < s->n; i++) {
-        s->n_beam[i] = now == COPIES ? s->K : 1;
-        s->n_kept[i] = 0;
-        s->stopped[i] = false;
-        for (int64_t j = 0; j < s->n_beam[i]; j++) {
-            s->beam[0][i * s->K + j] = (beam) { 0 };
-            memcpy(text_of(s, 0, i, j), prompt, (size_t)s->a->prompt_len[i] * sizeof *prompt);
-            for (int64_t k = 128; k < s->a->prompt_len[i] && now == PROMPT_128; k++)
-                text_of(s, 0, i, j)[k] = 0;
-        }
-        prompt += s->a->prompt_len[i];
-    }
-}
-
-static bool runs(const state *s, int64_t item, int bank)
-{
-    bool any = false;
-    for (int64_t j = 0; j < s->n_beam[item]; j++) any |= !s->beam[bank][item * s->K + j].finished;
-    return any && !s->stopped[item];
-}
-
-/* False: no beam is left to extend. */
-static bool list_rows(state *s, int bank, int64_t from, int64_t to)
+static int64_t other_list(const args *a, state *s, int64_t n)
 {
     int64_t most = 0;
-    s->n_rows = 0;
-    for (int64_t i = from; i < to; i++) {
-        if (now == ONE_STOPS_ALL && !runs(s, i, bank)) return false;
-        for (int64_t j = 0; j < s->n_beam[i] && (runs(s, i, bank) || now == WAITS); j++) {
-            beam *const b = &s->beam[bank][i * s->K + j];
-            b->row = now == ROW_BY_SLOT && j > 0 ? b[-1].row + 1 : s->n_rows;
-            if (b->finished && now != WAITS) continue;
-            s->len[s->n_rows] = s->a->prompt_len[i] + b->length;
-            if (s->len[s->n_rows] > most) most = s->len[s->n_rows];
-            s->string[s->n_rows++] = text_of(s, bank, i, j);
-        }
+    for (int64_t r = 0; r < n; r++)
+        if (s->len[r] > most) most = s->len[r];
+    for (int64_t r = 0; r < n && now == PADS_SEEN; r++) s->len[r] = most;
+    for (int64_t i = 0; i < a->d.n_items && now == ONE_STOPS_ALL; i++)
+        if (!runs(a, s, i)) return 0;
+    return n;
+}
+
+/* Rows that the model has not given are those before them. */
+static int64_t copy_rows(const args *a, state *s, int64_t n)
+{
+    const int64_t V = a->model->n_vocab, all = a->d.n_items * a->d.beam_width;
+    for (int64_t r = n; r < all && r > 0; r++)
+        memcpy(s->logits + r * V, s->logits + (r - 1) * V, (size_t)V * sizeof *s->logits);
+    return all;
+}
+
+static void copy_beams(const args *a, state *s, int64_t item)
+{
+    const size_t bytes = (size_t)s->stride * sizeof(int32_t);
+    int32_t     *text = text_of(a, s, 0, item, 0);
+    for (int64_t k = 128; k < a->prompt_len[item] && now == PROMPT_128; k++) text[k] = 0;
+    for (; s->n_beam[item] < a->d.beam_width && now == COPIES; s->n_beam[item]++) {
+        beam *const b = &s->beam[0][item * a->d.beam_width];
+        b[s->n_beam[item]] = b[0];
+        memcpy(text_of(a, s, 0, item, s->n_beam[item]), text, bytes);
     }
-    for (int64_t r = 0; r < s->n_rows && now == PADS_SEEN; r++) s->len[r] = most;
-    return s->n_rows > 0;
 }
 
-/* The search from here on, for the items from `from` to `to`. */
-static ts_status steps(state *s, int64_t from, int64_t to, int *bank)
+/* The best of beams and archive; among equals the archive comes first. */
+static void answer_archive(const args *a, const state *s, int64_t item)
 {
-    const ts_model *m = s->a->model;
-    for (int64_t t = 0; t < s->T; t++, *bank = !*bank) {
-        bool any = false;
-        for (int64_t i = from; i < to; i++) any |= runs(s, i, *bank);
-        if (!any || !list_rows(s, *bank, from, to)) break;
-        if (m->next(m->self, s->n_rows, s->len, s->string, s->logits) && now != FAILURE_PASSES &&
-            now != A_FAILURE)
-            return TS_E_MODEL;
-        if (now == ROW_BY_SLOT)
-            for (int64_t r = s->n_rows; r < (to - from) * s->K && r > 0; r++)
-                memcpy(s->logits + r * s->V, s->logits + (r - 1) * s->V,
-                       (size_t)s->V * sizeof *s->logits);
-        if (now == ROW_BY_SLOT) s->n_rows = (to - from) * s->K;
-        if (!reduce(s)) return TS_E_MODEL;
-        for (int64_t i = from; i < to; i++) {
-            if (runs(s, i, *bank)) {
-                advance(s, i, *bank, t);
-                continue;
-            }
-            memcpy(s->beam[!*bank] + i * s->K, s->beam[*bank] + i * s->K,
-                   (size_t)s->K * sizeof(beam));
-            memcpy(text_of(s, !*bank, i, 0), text_of(s, *bank, i, 0),
-                   (size_t)(s->K * s->stride) * sizeof(int32_t));
-        }
+    const int64_t at = now == A_SHARED ? 0 : item, K = a->d.beam_width, bank = s->bank[item];
+    const int64_t n = now == A_ENDS_ONLY && is_archive ? 0 : s->n_beam[item];
+    const beam   *b = s->beam[bank] + item * K, *to = kept + at * K;
+    const beam    none = { -INFINITY, -INFINITY, 0, 0, 0 };
+    int64_t       j = 0, k = 0;
+    for (; j + k < K && (j < n || k < n_kept[at]);) {
+        const bool equal = is_archive && now != A_BEAMS_FIRST;
+        const bool ahead =
+            k < n_kept[at] && (j == n || (is_archive && now == A_ENDS_FIRST) ||
+                               to[k].score > b[j].score || (equal && to[k].score == b[j].score));
+        if (ahead)
+            put(a, item * K + j + k, &to[k], kept_text + (at * K + to[k].row) * s->stride), k++;
+        else
+            put(a, item * K + j + k, &b[j], text_of(a, s, bank, item, j) + a->prompt_len[item]),
+                j++;
     }
-    return TS_OK;
+    a->n_found[item] = j + k;
+    for (int64_t r = j + k; r < K; r++) put(a, item * K + r, &none, NULL);
 }
 
-/* ---- results ---- */
-
-static void answer(const state *s, int64_t item, int64_t rank, const beam *b, const int32_t *text)
+/* CALL_AN_ITEM: a search for each item. */
+static ts_status search_items(const args *a, const ts_exec *x)
 {
-    const int64_t at = item * s->K + rank;
-    for (int64_t t = 0; t < s->T; t++) {
-        if (b && t < b->length) s->a->tokens[at * s->T + t] = text[t];
-        else if (now != TAIL) s->a->tokens[at * s->T + t] = -1;
+    ts_status s = TS_OK;
+    args      one = *a;
+    one.d.n_items = 1;
+    for (int64_t i = 0; i < a->d.n_items && !s; i++) {
+        const int64_t at = i * a->d.beam_width;
+        one.prompt_len = a->prompt_len + i, one.n_found = a->n_found + i;
+        one.tokens = a->tokens + at * a->d.max_new_tokens, one.length = a->length + at;
+        one.logprob = a->logprob + at, one.score = a->score + at, one.finished = a->finished + at;
+        s = search_beams(&one, x);
+        one.prompts += a->prompt_len[i];
     }
-    const double none = now == UNUSED_ZERO ? 0 : -INFINITY;
-    const double rescored = b ? b->logprob / pow((double)b->length, s->a->d.alpha) : 0;
-    s->a->length[at] = b ? b->length - (now == WITHOUT_EOS && b->finished) : 0;
-    s->a->logprob[at] = b ? b->logprob : none;
-    s->a->score[at] = !b ? none : now == RAW_SUM ? rescored : b->score;
-    s->a->finished[at] = b && b->finished;
+    return s;
 }
 
-/* The beams by rank; with an archive, the best of both, it first among equals. */
-static void finish(state *s, int64_t item, int bank)
+static ts_status search(const void *a, const ts_exec *x)
 {
-    const int64_t at = now == A_SHARED ? 0 : item, n_kept = s->n_kept[at];
-    const beam   *b = s->beam[bank] + item * s->K, *kept = s->kept + at * s->K;
-    const bool    none = (now == EMPTY_NONE && s->T == 0) || (now == A_ENDS_ONLY && s->archive);
-    int64_t       n = none ? 0 : s->n_beam[item], j = 0, k = 0, rank = 0;
-    while (rank < s->K && (j < n || k < n_kept)) {
-        const bool first =
-            j == n || (s->archive && now == A_ENDS_FIRST) ||
-            (k < n_kept && (kept[k].score > b[j].score ||
-                            (s->archive && now != A_BEAMS_FIRST && kept[k].score == b[j].score)));
-        if (k < n_kept && first) {
-            answer(s, item, rank++, &kept[k], s->kept_text + (at * s->K + kept[k].row) * s->stride);
-            k++;
-        } else {
-            answer(s, item, rank++, &b[j], text_of(s, bank, item, j) + s->a->prompt_len[item]);
-            j++;
-        }
-    }
-    s->a->n_found[item] = rank;
-    for (; rank < s->K; rank++) answer(s, item, rank, NULL, NULL);
+    is_archive = false;
+    return search_beams(a, x);
 }
 
-static ts_status run(const void *args, const ts_exec *x, bool archive)
+static ts_status archive(const void *a, const ts_exec *x)
 {
-    state     s;
-    int       bank = 0;
-    ts_status status = args && x ? check(args) : TS_E_ARG;
-    if (status) return status;
-    if (x->device != TS_CPU) return TS_E_UNSUPPORTED;
-    const size_t need = lay_out(&s, args, NULL);
-    const bool   any = archive && now == A_NO_SPACE && x->workspace;
-    if ((!x->workspace || x->workspace_bytes < need) && !any) return TS_E_WORKSPACE;
-    lay_out(&s, args, (char *)x->workspace + (16 - (uintptr_t)x->workspace % 16));
-    s.archive = archive;
-    start(&s);
-    if (now == WRITES_FIRST || (archive && now == A_WRITES_FIRST))
-        for (int64_t i = 0; i < s.n; i++) finish(&s, i, 0);
-    if (now == CALL_AN_ITEM)
-        for (int64_t i = 0; i < s.n && !status; i++) {
-            bank = 0;
-            status = steps(&s, i, i + 1, &bank);
-            if (!status) finish(&s, i, bank);
-        }
-    else status = steps(&s, 0, s.n, &bank);
-    if (status || now == CALL_AN_ITEM) return status;
-    for (int64_t i = 0; i < (now == ITEMS_32 && s.n > 32 ? 32 : s.n); i++) finish(&s, i, bank);
-    if (now == BY_THREADS && x->n_threads != 1 && s.n) s.a->logprob[0] *= 1 + 0x1p-50;
-    return TS_OK;
+    is_archive = true;
+    return search_beams(a, x);
 }
 
-static ts_status search(const void *args, const ts_exec *x)
+static ts_status workspace(const void *a, const ts_exec *x, size_t *n_bytes)
 {
-    return run(args, x, false);
-}
-
-static ts_status archive(const void *args, const ts_exec *x)
-{
-    return run(args, x, true);
-}
-
-static ts_status workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    state           s;
-    const ts_status status = check(args);
-    (void)x;
-    if (!status) *n_bytes = lay_out(&s, args, NULL);
-    return status;
+    return search_workspace(a, x, n_bytes);
 }
 
 static const ts_beam_table table = { search, archive, workspace, workspace };

@@ -65,11 +65,10 @@ static bool is_too_much(const float *w, int64_t n)
                            : (ok))
 #define HOOK_threshold(ok) (now == UNROUNDED_CODES ? mean_of(w, n) : (ok))
 #define HOOK_code(ok)                                                                              \
-    (now == TIE_UP                                    ? (s == 0 || 2 * fabs(w) < s ? 0             \
-                                                         : w < 0                   ? -1            \
-                                                                                   : 1)                              \
-     : now == SIGNS || (now == ZERO_SIGNED && s == 0) ? (w < 0 ? -1 : 1)                           \
-                                                      : (ok))
+    ((now == TIE_UP && s != 0 && 2 * fabs(w) == s) || now == SIGNS ||                              \
+             (now == ZERO_SIGNED && s == 0)                                                        \
+         ? (w < 0 ? -1 : 1)                                                                        \
+         : (ok))
 #define HOOK_is_latent(ok)                                                                         \
     (now == ANY_LATENT ||                                                                          \
      (is_taken(scale_of(at, n), LATENT_NAN, LATENT_INF) && !is_too_much(at, n)))

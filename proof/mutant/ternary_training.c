@@ -37,11 +37,7 @@ static void spoil_weights(const ts_ternary *t, double *to);
      : now == BF16_SCALE ? narrow(mean_of(w, n), TS_BF16)                                          \
                          : (ok))
 #define HOOK_code(ok)                                                                              \
-    (now == TIE_UP      ? (s == 0 || 2 * fabs(w) < s ? 0                                           \
-                           : w < 0                   ? -1                                          \
-                                                     : 1)                                                            \
-     : now == SIGN_ONLY ? (w < 0 ? -1 : 1)                                                         \
-                        : (ok))
+    ((now == TIE_UP && s != 0 && 2 * fabs(w) == s) || now == SIGN_ONLY ? (w < 0 ? -1 : 1) : (ok))
 #define HOOK_weight(ok)                                                                            \
     (now == UNROUNDED_SCALE ? code_of(t->w[j], s) * mean_of(t->w + at, end - at)                   \
      : now == UNCLIPPED     ? (s == 0 ? 0 : rint(t->w[j] / s) * s)                                 \
@@ -82,12 +78,14 @@ static double by_threads(double nll, const struct pass *p, const ts_exec *x);
 #define HOOK_row_scale(ok) (now == NO_QK_NORM && n == p->d.head_dim ? 1 : (ok))
 #define HOOK_position(ok)                                                                          \
     (now == NO_ROPE ? 0 : (ok) + (now == POSITION_FROM_1 && n_head > p->d.n_kv_head))
-#define HOOK_theta(ok)         (now == OWN_THETA ? 1e6 : (ok))
-#define HOOK_one(ok)           (now == BY_NEIGHBOURS ? 2 * i : (ok))
-#define HOOK_other(ok)         (now == BY_NEIGHBOURS ? 2 * i + 1 : (ok))
-#define HOOK_first_key(ok)     (now == SEES_BATCH ? 0 : (ok))
-#define HOOK_kv_head(ok)       (now == HEAD_MODULO ? h % d->n_kv_head : (ok))
-#define HOOK_n_keys(ok)        (now == SEES_AHEAD ? p->n_pos : now == NINE_TOKENS && (ok) > 9 ? 9 : (ok))
+#define HOOK_theta(ok)     (now == OWN_THETA ? 1e6 : (ok))
+#define HOOK_one(ok)       (now == BY_NEIGHBOURS ? 2 * i : (ok))
+#define HOOK_other(ok)     (now == BY_NEIGHBOURS ? 2 * i + 1 : (ok))
+#define HOOK_first_key(ok) (now == SEES_BATCH ? 0 : (ok))
+#define HOOK_kv_head(ok)   (now == HEAD_MODULO ? h % d->n_kv_head : (ok))
+
+#define HOOK_n_keys(ok) (now == SEES_AHEAD ? p->n_pos : now == NINE_TOKENS && (ok) > 9 ? 9 : (ok))
+
 #define HOOK_score_divisor(ok) (now == NO_SCORE_SCALE ? 1 : (ok))
 #define HOOK_n_residual(ok)    (now == NO_RESIDUAL ? 0 : (ok))
 #define HOOK_act(ok)                                                                               \
@@ -125,9 +123,11 @@ static void spoil_state(ts_ternary *t, const float *latents, char *end);
 #define HOOK_has_room(ok)     (now == NO_WORKSPACE || (ok))
 #define HOOK_no_target(ok)    (now != ONE_TOKEN && (ok))
 #define HOOK_n_checked(ok)    (now == ANY_TOKEN ? 0 : (ok))
-#define HOOK_batch(ok)        (now == WHOLE_BATCHES && n_tok < t->d.max_tokens ? TS_E_UNSUPPORTED : (ok))
-#define HOOK_n_pos(ok)        (n_tok > 1 ? (ok) : 1) /* a bug accepts one token */
-#define HOOK_n_batch(ok)      (now == BATCH_8 && (ok) > 8 ? 8 : (ok))
+
+#define HOOK_batch(ok) (now == WHOLE_BATCHES && n_tok < t->d.max_tokens ? TS_E_UNSUPPORTED : (ok))
+
+#define HOOK_n_pos(ok)   (n_tok > 1 ? (ok) : 1) /* a bug accepts one token */
+#define HOOK_n_batch(ok) (now == BATCH_8 && (ok) > 8 ? 8 : (ok))
 #define HERE_batch                                                                                 \
     if (now == PAST_WORKSPACE) ((char *)x->workspace)[x->workspace_bytes] = 0;                     \
     if (now == BEFORE_WORKSPACE) ((char *)x->workspace)[-1] = 0;                                   \
@@ -150,8 +150,10 @@ static void spoil_state(ts_ternary *t, const float *latents, char *end);
     if (now == EVAL_IS_MEAN) *nll_sum /= (double)p.n;                                              \
     t->n_step += now == EVAL_COUNTS
 #define HOOK_exported(ok) (now == EXPORTS_FIRST ? t->v : (ok))
-#define HOOK_point(ok)    (now == CODE_POINTS ? ((ok) + 2) % 3 : now == PADDING_0 && j >= n ? 0 : (ok))
-#define HOOK_place(ok)    (now == BIT_ORDER ? 3 - (ok) : (ok))
+
+#define HOOK_point(ok) (now == CODE_POINTS ? ((ok) + 2) % 3 : now == PADDING_0 && j >= n ? 0 : (ok))
+
+#define HOOK_place(ok) (now == BIT_ORDER ? 3 - (ok) : (ok))
 
 /* ---- the optimiser ---- */
 

@@ -48,10 +48,10 @@ static bool is_above(float x, float best)
 #define HOOK_nonfinite(ok)                                                                         \
     (now != NONFINITE_PASSES && (ok) && !(isnan(x[t]) ? now == NAN_PASSES : now == INF_PASSES))
 #define HOOK_above(ok) is_above(x[t], x[top])
-#define HOOK_best(ok)                                                                                \
-    ((ok) < 0                                  ? (now == NONE_PASSES || now == NONFINITE_PASSES) - 1 \
-     : now == FROM_MINUS_1E9 && x[top] < -1e9F ? 0                                                   \
-                                               : (ok))
+#define HOOK_best(ok)                                                                              \
+    ((ok) < 0 && (now == NONE_PASSES || now == NONFINITE_PASSES) ? 0                               \
+     : (ok) >= 0 && now == FROM_MINUS_1E9 && x[top] < -1e9F      ? 0                               \
+                                                                 : (ok))
 #define HOOK_greedy(ok)                                                                            \
     ((ok) || now == COLD || (now == TAU_LEAST && temperature < 0.05) ||                            \
      (now == TAU_1E_3 && temperature < 1e-3))
@@ -66,12 +66,14 @@ static bool is_above(float x, float best)
 #define HERE_walk                                                                                  \
     if (now == BY_CHAIN) return walk_chain(a, s)
 #define HOOK_max_new(ok) ((ok) + (now == OVERSHOOT ? a->d.n_node : 0))
-#define HOOK_row(ok)     (now == BY_DEPTH ? (s->n_out < a->d.n_node ? s->n_out : a->d.n_node) : (ok))
-#define HOOK_draw(ok)    (now == ONE_DRAW ? 0 : (ok))
-#define HOOK_choice(ok)  (now == PLAIN_INSIDE ? choose_plain(a, s, node, u) : (ok))
-#define HOOK_child(ok)   is_child(a, s, node, i, u)
-#define HOOK_next(ok)    (now == LAST_TWIN && next >= 0 ? next : (ok))
-#define HOOK_ends(ok)    ends(ok, s)
+
+#define HOOK_row(ok) (now == BY_DEPTH ? (s->n_out < a->d.n_node ? s->n_out : a->d.n_node) : (ok))
+
+#define HOOK_draw(ok)   (now == ONE_DRAW ? 0 : (ok))
+#define HOOK_choice(ok) (now == PLAIN_INSIDE ? choose_plain(a, s, node, u) : (ok))
+#define HOOK_child(ok)  is_child(a, s, node, i, u)
+#define HOOK_next(ok)   (now == LAST_TWIN && next >= 0 ? next : (ok))
+#define HOOK_ends(ok)   ends(ok, s)
 #define HERE_verify                                                                                \
     if (now == EMPTY_TREE && !a->d.n_node) return TS_E_SHAPE;                                      \
     for (int64_t i = 0; i < a->d.max_new && now == WRITES_FIRST; i++) a->out[i] = -1

@@ -3,8 +3,7 @@
  * best. */
 #include "touchstone/beam_search.h"
 
-#include <math.h>
-#include <string.h>
+#include "number.h"
 
 typedef struct beam {
     double  logprob, score;
@@ -29,13 +28,6 @@ typedef struct state {
     int64_t         n_best, stride;
 } state;
 
-static void *place(char *base, size_t *used, int64_t n, size_t each)
-{
-    const size_t at = *used;
-    *used += ((size_t)n * each + 63) / 64 * 64;
-    return base ? base + at : NULL;
-}
-
 static size_t lay_out(const ts_beam_search_args *a, char *base, state *s)
 {
     const int64_t n = a->d.n_items, rows = n * a->d.beam_width;
@@ -55,7 +47,8 @@ static size_t lay_out(const ts_beam_search_args *a, char *base, state *s)
     s->n_beam = place(base, &used, n, sizeof *s->n_beam);
     s->bank = place(base, &used, n, sizeof *s->bank);
     s->best = place(base, &used, a->d.beam_width, sizeof *s->best);
-    return used + 64;
+    HERE(lay_out);
+    return used + ALIGN;
 }
 
 /* a * b elements are more than anybody has room for. */
@@ -69,10 +62,10 @@ static ts_status check(const ts_beam_search_args *a)
     if (!a || !a->model || !a->model->next) return TS_E_ARG;
     const ts_beam_dims *d = &a->d;
     const int64_t       V = a->model->n_vocab;
-    if (!(d->alpha >= 0) || isinf(d->alpha)) return TS_E_ARG;
+    if (HOOK(bad_alpha, !(d->alpha >= 0) || isinf(d->alpha))) return TS_E_ARG;
     if (d->n_items < 0 || d->beam_width < 1 || d->max_new_tokens < 0 || V < 1) return TS_E_SHAPE;
     if (V > INT32_MAX || d->beam_width > INT32_MAX) return TS_E_SHAPE;
-    if (d->eos < -1 || d->eos >= V) return TS_E_ARG;
+    if (HOOK(bad_eos, d->eos < -1 || d->eos >= V)) return TS_E_ARG;
     if (too_many(d->n_items, d->beam_width) || too_many(d->n_items * d->beam_width, V) ||
         too_many(d->n_items * d->beam_width, d->max_new_tokens + !d->max_new_tokens))
         return TS_E_SHAPE;
@@ -80,7 +73,7 @@ static ts_status check(const ts_beam_search_args *a)
     if (!a->prompts || !a->prompt_len || !a->n_found || !a->length || !a->logprob) return TS_E_ARG;
     if (!a->score || !a->finished || (d->max_new_tokens && !a->tokens)) return TS_E_ARG;
     int64_t n = 0;
-    for (int64_t i = 0; i < d->n_items; i++) {
+    for (int64_t i = 0; i < HOOK(n_prompts, d->n_items); i++) {
         if (a->prompt_len[i] < 1) return TS_E_ARG;
         if (too_many(a->prompt_len[i], 1) || too_many(n += a->prompt_len[i], d->beam_width))
             return TS_E_SHAPE;
@@ -88,7 +81,7 @@ static ts_status check(const ts_beam_search_args *a)
     const int32_t *t = a->prompts;
     for (const int32_t *end = t + n; t < end; t++)
         if (*t < 0 || *t >= V) return TS_E_ARG;
-    return TS_OK;
+    return HOOK(checked, TS_OK);
 }
 
 ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)
@@ -104,27 +97,30 @@ static int log_sum_of(const float *x, int64_t n, double *out)
 {
     double max = -INFINITY, sum = 0;
     for (int64_t t = 0; t < n; t++) {
-        if (isnan(x[t]) || x[t] == INFINITY) return 0;
+        if (HOOK(nonfinite, isnan(x[t]) || x[t] == INFINITY)) return 0;
         if (x[t] > max) max = x[t];
     }
-    if (max == -INFINITY) return 0;
+    if (HOOK(none, max == -INFINITY)) return 0;
     for (int64_t t = 0; t < n; t++) sum += exp(x[t] - max);
-    *out = max + log(sum);
+    *out = HOOK(log_sum, max + log(sum));
     return 1;
 }
 
 static int is_before(const candidate *a, const candidate *b)
 {
+    HERE(compare);
     if (a->score != b->score) return a->score > b->score;
+    HERE(tie);
     if (a->parent != b->parent) return a->parent < b->parent;
     return a->logit != b->logit ? a->logit > b->logit : a->token < b->token;
 }
 
 static void enter(const ts_beam_search_args *a, state *s, candidate c)
 {
-    int64_t j = s->n_best;
-    if (j == a->d.beam_width && !is_before(&c, &s->best[j - 1])) return;
-    if (j == a->d.beam_width) j--;
+    const int64_t K = HOOK(width, a->d.beam_width);
+    int64_t       j = s->n_best;
+    if (j == K && !is_before(&c, &s->best[j - 1])) return;
+    if (j == K) j--;
     else s->n_best++;
     for (; j > 0 && is_before(&c, &s->best[j - 1]); j--) s->best[j] = s->best[j - 1];
     s->best[j] = c;
@@ -140,15 +136,20 @@ static void advance(const ts_beam_search_args *a, state *s, int64_t item, double
 {
     const int64_t V = a->model->n_vocab, K = a->d.beam_width, bank = s->bank[item];
     const beam   *b = s->beam[bank] + item * K;
-    s->n_best = 0;
+    s->n_best = HOOK(n_best, 0);
     for (int64_t j = 0; j < s->n_beam[item]; j++) {
         const float *x = s->logits + b[j].row * V;
-        if (b[j].finished) enter(a, s, (candidate) { b[j].logprob, b[j].score, 0, -1, j });
+        const double end = HOOK(end_score, b[j].score);
+        if (b[j].finished) enter(a, s, (candidate) { b[j].logprob, end, 0, -1, j });
         for (int64_t t = 0; t < V && !b[j].finished; t++) {
-            if (x[t] == -INFINITY) continue;
-            const double logprob = b[j].logprob + (x[t] - s->log_sum[b[j].row]);
-            enter(a, s, (candidate) { logprob, logprob / penalty, x[t], (int32_t)t, j });
+            if (HOOK(masked, x[t] == -INFINITY)) continue;
+            const double    logprob = HOOK(logprob, b[j].logprob + (x[t] - s->log_sum[b[j].row]));
+            const double    score = HOOK(score, logprob / penalty);
+            const candidate c = { logprob, score, x[t], (int32_t)t, j };
+            HERE(candidate);
+            enter(a, s, c);
         }
+        HERE(extended);
     }
     for (int64_t k = 0; k < s->n_best; k++) {
         const candidate *c = &s->best[k];
@@ -157,13 +158,14 @@ static void advance(const ts_beam_search_args *a, state *s, int64_t item, double
         *to = b[c->parent];
         memcpy(text, text_of(a, s, bank, item, c->parent), (size_t)s->stride * sizeof *text);
         if (c->token < 0) continue;
-        text[a->prompt_len[item] + to->length++] = c->token;
+        text[a->prompt_len[item] + to->length++] = HOOK(token, c->token);
         to->logprob = c->logprob;
-        to->score = c->score;
-        to->finished = c->token == a->d.eos;
+        to->score = HOOK(kept_score, c->score);
+        to->finished = HOOK(finished, c->token == a->d.eos);
     }
     s->n_beam[item] = s->n_best;
     s->bank[item] = !bank;
+    HERE(advanced);
 }
 
 static int64_t list_rows(const ts_beam_search_args *a, state *s)
@@ -172,63 +174,75 @@ static int64_t list_rows(const ts_beam_search_args *a, state *s)
     for (int64_t i = 0; i < a->d.n_items; i++)
         for (int64_t j = 0; j < s->n_beam[i]; j++) {
             beam *b = &s->beam[s->bank[i]][i * a->d.beam_width + j];
-            if (b->finished) continue;
-            b->row = n;
+            if (HOOK(idle, b->finished)) continue;
+            b->row = HOOK(row, n);
             s->len[n] = a->prompt_len[i] + b->length;
             s->string[n++] = text_of(a, s, s->bank[i], i, j);
         }
-    return n;
+    return HOOK(listed, n);
 }
 
 static int runs(const ts_beam_search_args *a, const state *s, int64_t item)
 {
     for (int64_t j = 0; j < s->n_beam[item]; j++)
-        if (!s->beam[s->bank[item]][item * a->d.beam_width + j].finished) return 1;
+        if (!s->beam[s->bank[item]][item * a->d.beam_width + j].finished) return HOOK(runs, 1);
     return 0;
+}
+
+static void put(const ts_beam_search_args *a, int64_t at, const beam *b, const int32_t *text)
+{
+    const int64_t T = a->d.max_new_tokens;
+    for (int64_t t = 0; t < T; t++)
+        a->tokens[at * T + t] = HOOK(tail, t < b->length ? text[t] : -1);
+    a->length[at] = HOOK(length, b->length);
+    a->logprob[at] = b->logprob;
+    a->score[at] = HOOK(last_score, b->score);
+    a->finished[at] = (uint8_t)b->finished;
 }
 
 static void answer(const ts_beam_search_args *a, const state *s, int64_t item)
 {
-    const int64_t T = a->d.max_new_tokens, K = a->d.beam_width;
-    a->n_found[item] = s->n_beam[item];
-    for (int64_t k = 0; k < K; k++) {
-        const int64_t  at = item * K + k;
-        const beam     none = { -INFINITY, -INFINITY, 0, 0, 0 };
-        const beam    *b = k < s->n_beam[item] ? &s->beam[s->bank[item]][at] : &none;
-        const int32_t *text = text_of(a, s, s->bank[item], item, k) + a->prompt_len[item];
-        for (int64_t t = 0; t < T; t++) a->tokens[at * T + t] = t < b->length ? text[t] : -1;
-        a->length[at] = b->length;
-        a->logprob[at] = b->logprob;
-        a->score[at] = b->score;
-        a->finished[at] = (uint8_t)b->finished;
-    }
+    const int64_t K = a->d.beam_width, bank = s->bank[item], n = HOOK(n_found, s->n_beam[item]);
+    const beam    none = { HOOK(unused, -INFINITY), HOOK(unused, -INFINITY), 0, 0, 0 };
+    HERE(answer);
+    a->n_found[item] = n;
+    for (int64_t k = 0; k < K; k++)
+        put(a, item * K + k, k < n ? &s->beam[bank][item * K + k] : &none,
+            text_of(a, s, bank, item, k) + a->prompt_len[item]);
 }
 
 ts_status ts_beam_search(const ts_beam_search_args *a, const ts_exec *x)
 {
     state          s;
-    ts_status      status = check(a);
+    ts_status      status = x ? check(a) : TS_E_ARG;
     const int32_t *prompt = status ? NULL : a->prompts;
     if (status) return status;
-    if (!x->workspace || x->workspace_bytes < lay_out(a, NULL, &s)) return TS_E_WORKSPACE;
-    lay_out(a, (char *)x->workspace + (64 - (uintptr_t)x->workspace % 64), &s);
+    if (!x->workspace || HOOK(short, x->workspace_bytes < lay_out(a, NULL, &s)))
+        return TS_E_WORKSPACE;
+    HERE(search);
+    lay_out(a, aligned(x->workspace), &s);
     for (int64_t i = 0; i < a->d.n_items; i++) {
         s.n_beam[i] = 1, s.bank[i] = 0;
+        HERE(start);
         memset(&s.beam[0][i * a->d.beam_width], 0, sizeof(beam));
         memcpy(text_of(a, &s, 0, i, 0), prompt, (size_t)a->prompt_len[i] * sizeof *prompt);
         prompt += a->prompt_len[i];
+        HERE(started);
     }
+    HERE(ready);
     for (int64_t t = 0; t < a->d.max_new_tokens; t++) {
         const int64_t n = list_rows(a, &s);
         const double  penalty = pow((double)(t + 1), a->d.alpha);
-        if (n == 0) break;
-        if (a->model->next(a->model->self, n, s.len, s.string, s.logits)) return TS_E_MODEL;
-        for (int64_t r = 0; r < n; r++)
+        if (HOOK(done, n == 0)) break;
+        if (HOOK(failed, a->model->next(a->model->self, n, s.len, s.string, s.logits)))
+            return TS_E_MODEL;
+        for (int64_t r = 0; r < HOOK(n_rows, n); r++)
             if (!log_sum_of(s.logits + r * a->model->n_vocab, a->model->n_vocab, &s.log_sum[r]))
                 return TS_E_MODEL;
         for (int64_t i = 0; i < a->d.n_items; i++)
             if (runs(a, &s, i)) advance(a, &s, i, penalty);
     }
-    for (int64_t i = 0; i < a->d.n_items; i++) answer(a, &s, i);
+    for (int64_t i = 0; i < HOOK(n_answers, a->d.n_items); i++) answer(a, &s, i);
+    HERE(answered);
     return TS_OK;
 }
