@@ -421,7 +421,7 @@ static ts_status kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64
             for (int64_t h = 0; h < c->d.n_q_head; h++) {
                 const int64_t at = (first + r) * c->d.n_q_head + h;
                 attend_one(c, seq[i], layer, draft.p, h, q, at * c->d.head_dim, out,
-                           lse && now != T_LSE ? lse + at : NULL, x->workspace);
+                           lse && now != T_LSE ? lse + at : NULL, aligned(x->workspace));
             }
         }
         if (now == T_STORES && !c->d.page && n_row[i] && draft.len < c->d.capacity)

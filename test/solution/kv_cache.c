@@ -207,7 +207,7 @@ static ts_status check_dims(const ts_kv_dims *d)
 static size_t workspace_of(const ts_kv_dims *d)
 {
     /* the scores of a query, a row, and the sum of rows */
-    return (size_t)(HOOK(n_scores, d->capacity) + 2 * d->head_dim) * sizeof(double);
+    return (size_t)(HOOK(n_scores, d->capacity) + 2 * d->head_dim) * sizeof(double) + ALIGN;
 }
 
 ts_status ts_kv_bytes(const ts_kv_dims *d, const ts_exec *x, size_t *state_bytes,
@@ -356,7 +356,7 @@ ts_status ts_kv_truncate(ts_kv *c, const ts_exec *x, int32_t seq, int64_t n)
         if (n < 0 || n > *len_of(c, seq, l)) return TS_E_ARG;
     if (x->workspace_bytes < workspace_of(&c->d)) return TS_E_WORKSPACE;
     for (int64_t l = 0; l < c->d.n_layer; l++) {
-        keep_tail(c, seq, l, n, x->workspace);
+        keep_tail(c, seq, l, n, aligned(x->workspace));
         shrink(c, seq, l, n);
     }
     return TS_OK;
@@ -513,7 +513,7 @@ ts_status ts_kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
             for (int64_t h = 0; h < HOOK(n_heads, c->d.n_q_head); h++) {
                 const int64_t at = token * c->d.n_q_head + h;
                 attend_one(c, seq[i], layer, *len_of(c, seq[i], layer) - n_q[i] + r, h, q,
-                           at * c->d.head_dim, out, lse ? lse + at : NULL, x->workspace);
+                           at * c->d.head_dim, out, lse ? lse + at : NULL, aligned(x->workspace));
             }
     return s;
 }
@@ -526,7 +526,7 @@ ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int
     if (!s && x->workspace_bytes < workspace_of(&c->d)) s = TS_E_WORKSPACE;
     if (s) return s;
     const int64_t D = c->d.head_dim, H = c->d.n_kv_head;
-    double *const row = x->workspace;
+    double *const row = aligned(x->workspace);
     for (int64_t i = 0; i < 2 * n * H; i++) {
         const int64_t at = i / 2; /* the row of a head */
         read_row(c, seq, layer, HOOK(from, from) + at / H, i % 2, at % H, row);
