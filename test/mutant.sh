@@ -63,7 +63,7 @@ gate() {
             return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
         }
         /"type":"entrant"/ { who[number("id")] = text("task") " " text("name") }
-        /"type":"(gate|verdict)"/ {
+        /"type":"(correctness|verdict)"/ {
             verdict = text("verdict") == "PASS (common)" ? "COMMON" : text("verdict")
             ruled[number("entrant")] = verdict " " text("reason") " " text("case")
         }
@@ -115,7 +115,7 @@ done
 
 # Controls and survivors run with timing, since timed outputs are checked too.
 {
-    awk '$3 == "nothing:" { print $1, $2 }' "$work/list"
+    awk '$3 == "nothing" { print $1, $2 }' "$work/list"
     awk '$3 == "full" && $4 == "PASS" { print $1, $2 }' "$work/verdicts"
 } | pick last
 "$build/touchstone" judge --depth normal --log "$work/log" --json "$work/json" "$work/last" >"$work/out" 2>"$work/err" || true
@@ -136,7 +136,7 @@ awk -v known="$known" '
         for (m in fault) {
             split(m, part, " ")
             t = part[1]
-            if (fault[m] == "nothing:") {
+            if (fault[m] == "nothing") {
                 controls++
                 right += !killed[m] && !canon[m] && !less[m]
                 continue
