@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layernorm_backward_sm90.cu - layer norm's call of base/norm_backward.cuh. */
-#include "layernorm_sm90.cuh"
 #include "norm_backward.cuh"
+#include "touchstone/layernorm.h"
 
 extern "C" TS_API ts_status ts_layernorm_backward_sm90_workspace(const void *args, const ts_exec *x,
                                                                  size_t *n_bytes)
