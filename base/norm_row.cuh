@@ -188,20 +188,21 @@ template <class T, int V> __device__ __forceinline__ float largest_of(const uint
     return largest;
 }
 
-/* The sums of a row times h, over all threads that have some of it. */
-template <bool CENTRED, class T, class OWN, class OVER>
+/* The sums of a row times h, over all threads that have some of it. PACKED: it stays packed
+ * throughout. */
+template <bool CENTRED, bool PACKED, class T, class OWN, class OVER>
 __device__ __forceinline__ row_sums sums_of(const forward_params &p, const OWN &mine, OVER &over,
                                             uint4 (&raw)[OWN::N], float h)
 {
     row_sums sum = { 0.0f, { 0.0f, 0.0f } };
     if constexpr (CENTRED) {
         sum.m = over.template reduce<add>(plain_sum<T>(raw, h)) * p.one_over_n;
-        keep_packed(raw);
+        if constexpr (PACKED) keep_packed(raw);
         sum.d = over.sums(deviations<T>(mine, raw, h, sum.m));
     } else {
         sum.d.y = over.template reduce<add>(squares_of<T>(raw, h));
     }
-    keep_packed(raw);
+    if constexpr (PACKED) keep_packed(raw);
     return sum;
 }
 
@@ -236,7 +237,7 @@ __device__ __noinline__ void scaled_row(const forward_params &p, int64_t row, in
 #pragma unroll
     for (int v = 0; v < OWN::N; v++) raw[v] = mine.cut(v, raw[v]);
     const float    h = scale_for(over.template reduce<larger>(largest_of<T>(raw)));
-    const row_sums sum = sums_of<CENTRED, T>(p, mine, over, raw, h);
+    const row_sums sum = sums_of<CENTRED, false, T>(p, mine, over, raw, h);
     const row_map  map = finish_scaled<CENTRED>(h, sum, p, &mean, &rstd);
     if (!write) return;
     write_row<CENTRED, T>(p, at, mine, raw, map);
@@ -284,7 +285,7 @@ __device__ __forceinline__ void normalise(const forward_params &p, int64_t row, 
                                           bool first, bool live)
 {
     float          mean, rstd;
-    const row_sums sum = sums_of<CENTRED, T>(p, mine, over, raw, 1.0f);
+    const row_sums sum = sums_of<CENTRED, true, T>(p, mine, over, raw, 1.0f);
     const bool     out = !in_range<CENTRED>(sum.d.y, p.eps);
     if (OVER::any(out)) {
         scaled_row<CENTRED, T>(p, row, at, mine, over, first, out && live);
