@@ -4,8 +4,18 @@
 
 #include "cpu.h"
 #include "layernorm_impl.h"
+#include "row_chunks.h"
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+ts_status ts_layernorm_backward_threads_workspace(const void *args, const ts_exec *x,
+                                                  size_t *n_bytes)
+{
+    const ts_layernorm_backward_args *a = args;
+    (void)x;
+    *n_bytes = ts_chunk_bytes(a->n_rows, a->n_cols, 2);
+    return TS_OK;
+}
 
 /* clang-format off */
 const ts_impl ts_layernorm_forward_impls[] = {

@@ -17,10 +17,10 @@ INLINE int group_of(ts_dtype t)
 
 ts_status ts_layernorm_forward_avx512(const void *args, const ts_exec *x)
 {
-    return ts_layernorm_forward_threads(args, x, forward_any);
+    return forward(args, x);
 }
 
 ts_status ts_layernorm_backward_avx512(const void *args, const ts_exec *x)
 {
-    return ts_layernorm_backward_threads(args, x, backward_any);
+    return backward(args, x);
 }

@@ -18,7 +18,10 @@
 #include <float.h>
 #include <math.h>
 
-#include "row_simd.h"
+enum { CENTRED = 1 };
+
+#include "norm_simd.h"
+#include "norm_threads.h"
 
 enum {
     BLOCK = 1024, /* columns summed in float before they go on to a double */
@@ -50,13 +53,6 @@ INLINE void prefetch_ahead(const char *p, int group, int64_t pitch, ts_dtype t, 
     if (FAR) prefetch(p + ahead_of(i, n, t, FAR, group, to_next), group, pitch, t, 0);
 }
 
-/* xhat = (x * h + minus_mean) * r + shift. h is a power of two: 1 for ordinary rows, and for far
- * rows one that keeps x - mean from overflowing and rstd from losing digits among the subnormals.
- * shift brings in what the rounding of mean to float left out. */
-typedef struct scale {
-    float h, minus_mean, r, shift;
-} scale;
-
 INLINE scale scale_of(double mean, double rstd, int constant)
 {
     double h = 1;
@@ -76,12 +72,6 @@ INLINE int is_plain(const scale *s)
     return NEAR && s->h == 1 && s->shift == 0;
 }
 
-INLINE vec xhat_of(vec x, scale s, int plain)
-{
-    if (plain) return mul(add(x, splat(s.minus_mean)), splat(s.r));
-    return madd(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r), splat(s.shift));
-}
-
 /* The mean of the first elements, as a float. Sums of x - pivot and of its square give the variance
  * in one sweep: those k of the n elements have k / n of the weight, so (mean - pivot)^2 <= n / k *
  * v, and the subtraction of the two costs at most log2(n / k) of a double's 53 bits. The mean of
@@ -95,17 +85,6 @@ INLINE float pivot_of(const char *x, ts_dtype t, int64_t n)
 INLINE float first_pivot(const char *x, ts_dtype t, int64_t n)
 {
     return NEAR ? 0 : pivot_of(x, t, n);
-}
-
-/* Two sums over some elements of a row: forward's of x - pivot and its square, backward's of g and
- * g * xhat. */
-typedef struct part {
-    reg a, b;
-} part;
-
-INLINE part part_zero(void)
-{
-    return (part) { reg_zero(), reg_zero() };
 }
 
 /* Whether each element goes to double by itself, or in sums of some in float. */
@@ -146,15 +125,6 @@ INLINE void settle(row_sums *s, int group, ts_dtype t, int64_t i)
         s[k] = (row_sums) { wide_add(s[k].all, s[k].some.a, s[k].some.b), part_zero() };
 }
 
-typedef struct forward_call {
-    const char *x, *gamma, *beta;
-    char       *y;
-    float      *mean, *rstd;
-    double      eps;
-    int64_t     n, pitch, head;
-    int         streaming;
-} forward_call;
-
 /* Whether sums that were made in float will do. Not where squares left the range of float. And with
  * no pivot (NEAR), only where mean^2 <= v + eps: then the subtraction that gives v doubles a
  * relative error, at most. Otherwise the row is summed again in doubles, with a pivot. */
@@ -190,33 +160,6 @@ INLINE scale finish_sums(const forward_call *c, int64_t r, ts_dtype t, row_sums 
     /* Near zero, what rounding leaves out of the mean is below u. */
     const int near = NEAR && fabs(mean) * rstd <= 1;
     return scale_of(near ? (double)(float)mean : mean, rstd, !(v > 0));
-}
-
-/* n columns of y, `group` rows from r on. */
-INLINE void y_unit(const forward_call *c, int64_t r, int group, const scale *s, int plain,
-                   ts_dtype t, int64_t i, int n, int streaming)
-{
-    const vec   gamma = load(c->gamma, t, i, n), beta = load(c->beta, t, i, n);
-    const char *x = c->x + r * c->pitch;
-    char       *y = c->y + r * c->pitch;
-    vec         out[GROUP];
-#pragma GCC unroll 4
-    for (int k = 0; k < group; k++)
-        out[k] = madd(gamma, xhat_of(load(x + k * c->pitch, t, i, n), s[k], plain), beta);
-        /* All loads come before all stores: rows are often a multiple of 4096 bytes apart, and then
-         * the CPU delays a load that might overlap a store to the row before. */
-#pragma GCC unroll 4
-    for (int k = 0; k < group; k++) put(y + k * c->pitch, t, i, n, out[k], streaming);
-}
-
-/* The columns before the first whole line, and those from i on. */
-INLINE void y_ends(const forward_call *c, int64_t r, int group, const scale *s, int plain,
-                   ts_dtype t, int64_t i)
-{
-    for (int64_t j = 0; j < c->head; j += UNIT)
-        y_unit(c, r, group, s, 0, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
-    for (; i + UNIT <= c->n; i += UNIT) y_unit(c, r, group, s, plain, t, i, UNIT, c->streaming);
-    if (i < c->n) y_unit(c, r, group, s, 0, t, i, (int)(c->n - i), 0);
 }
 
 /* Units from i to stop: sums over `group` rows from x on, and y of as many rows before them. What
@@ -281,10 +224,15 @@ INLINE void forward_group(const forward_call *c, int64_t r, int64_t end, int gro
 
 INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int64_t end, ts_dtype t)
 {
-    forward_call c = { a->x,   a->gamma,  a->beta,
-                       a->y,   a->mean,   a->rstd,
-                       a->eps, a->n_cols, a->row_stride * size_of(t),
-                       0,      0 };
+    forward_call c = { .x = a->x,
+                       .gamma = a->gamma,
+                       .beta = a->beta,
+                       .y = a->y,
+                       .mean = a->mean,
+                       .rstd = a->rstd,
+                       .eps = a->eps,
+                       .n = a->n_cols,
+                       .pitch = a->row_stride * size_of(t) };
     const int    group = group_of(t);
     scale        s[GROUP];
     int          known = 0; /* how many of s are there already */
@@ -306,22 +254,6 @@ INLINE void forward_rows(const ts_layernorm_forward_args *a, int64_t begin, int6
     if (c.streaming) end_streams();
 }
 
-typedef struct backward_call {
-    const char  *x, *dy, *gamma;
-    char        *dx;
-    const float *mean, *rstd;
-    float       *dgamma, *dbeta;
-    int64_t      n, pitch, head;
-    int          streaming;
-} backward_call;
-
-/* Near zero (NEAR), dx = (gamma * dy + (x * p + q)) * rstd. */
-typedef struct backward_row {
-    scale s;
-    float rstd, avg_g, avg_gx, p, q;
-    int   near;
-} backward_row;
-
 /* The given mean and rstd are floats, so there is nothing to shift. A NaN is replaced by the plain
  * one: rounding to bf16 relies on the low half of a NaN being 0, as it is in every other NaN here,
  * which come from bf16 data or from the machine. */
@@ -331,12 +263,6 @@ INLINE backward_row given_row(const backward_call *c, int64_t r)
     backward_row w = { { h, -mean * h, rstd / h, 0 }, rstd, 0, 0, 0, 0, 0 };
     if (isnan(mean) || isnan(rstd)) w.s.minus_mean = w.s.r = w.rstd = NAN;
     return w;
-}
-
-INLINE vec given_xhat(vec x, scale s, int plain)
-{
-    if (plain) return xhat_of(x, s, plain);
-    return mul(madd(x, splat(s.h), splat(s.minus_mean)), splat(s.r));
 }
 
 /* Takes in the averages of g and of g * xhat. Multiplying out xhat = x * rstd - mean * rstd adds
@@ -349,58 +275,6 @@ INLINE void set_averages(backward_row *w, double g, double gx)
     w->p = (float)(-r * gx);
     w->q = (float)(mean_r * gx - g);
     w->near = is_plain(&w->s) && fabs(mean_r) <= 1 && isfinite(w->p) && isfinite(w->q);
-}
-
-/* n columns of `group` rows: their sums, and what they add to dgamma and dbeta, which are loaded
- * and stored once for all of the rows. */
-INLINE void sum_unit(const backward_call *c, int64_t r, int group, const backward_row *w, int plain,
-                     ts_dtype t, int64_t i, int n, part *sums)
-{
-    const vec   gamma = load(c->gamma, t, i, n);
-    const char *x = c->x + r * c->pitch, *dy = c->dy + r * c->pitch;
-    vec         dg = columns_begin(c->dgamma + i, t, n), db = columns_begin(c->dbeta + i, t, n);
-#pragma GCC unroll 4
-    for (int k = 0; k < group; k++) {
-        const vec d = load(dy + k * c->pitch, t, i, n), g = mul(gamma, d);
-        /* 0 in the lanes past n: there xhat may be infinite, and times 0 it must not be NaN. */
-        const vec xhat = keep(given_xhat(load(x + k * c->pitch, t, i, n), w[k].s, plain), t, n);
-        sums[k] = (part) { fold(sums[k].a, g), fold_madd(sums[k].b, g, xhat) };
-        dg = madd(d, xhat, dg);
-        db = add(db, d);
-    }
-    columns_end(c->dgamma + i, t, n, dg);
-    columns_end(c->dbeta + i, t, n, db);
-}
-
-INLINE void dx_unit(const backward_call *c, int64_t r, int group, const backward_row *w, int near,
-                    ts_dtype t, int64_t i, int n, int streaming)
-{
-    const vec gamma = load(c->gamma, t, i, n);
-    vec       out[GROUP];
-#pragma GCC unroll 4
-    for (int k = 0; k < group; k++) {
-        const int64_t row = (r + k) * c->pitch;
-        const vec     x = load(c->x + row, t, i, n), dy = load(c->dy + row, t, i, n);
-        if (near) {
-            const vec rest = madd(x, splat(w[k].p), splat(w[k].q));
-            out[k] = mul(madd(gamma, dy, rest), splat(w[k].rstd));
-            continue;
-        }
-        const vec xhat = given_xhat(x, w[k].s, 0), g = madd(gamma, dy, splat(-w[k].avg_g));
-        out[k] = mul(nmadd(xhat, splat(w[k].avg_gx), g), splat(w[k].rstd));
-    }
-#pragma GCC unroll 4
-    for (int k = 0; k < group; k++) /* apart from the loads, as in y_unit */
-        put(c->dx + (r + k) * c->pitch, t, i, n, out[k], streaming);
-}
-
-INLINE void dx_ends(const backward_call *c, int64_t r, int group, const backward_row *w, int near,
-                    ts_dtype t, int64_t i)
-{
-    for (int64_t j = 0; j < c->head; j += UNIT)
-        dx_unit(c, r, group, w, near, t, j, (int)ts_lesser(UNIT, c->head - j), 0);
-    for (; i + UNIT <= c->n; i += UNIT) dx_unit(c, r, group, w, near, t, i, UNIT, c->streaming);
-    if (i < c->n) dx_unit(c, r, group, w, near, t, i, (int)(c->n - i), 0);
 }
 
 INLINE void dx_row(const backward_call *c, int64_t r, const backward_row *w, ts_dtype t)
@@ -457,11 +331,18 @@ INLINE void backward_group(const backward_call *c, int64_t r, int64_t end, int g
 }
 
 INLINE void backward_rows(const ts_layernorm_backward_args *a, int64_t begin, int64_t end,
-                          ts_dtype t, float *dgamma, float *dbeta)
+                          ts_dtype t, float *const sum[2])
 {
-    backward_call c = { a->x,    a->dy,  a->gamma, a->dx,     a->mean,
-                        a->rstd, dgamma, dbeta,    a->n_cols, a->row_stride * size_of(t),
-                        0,       0 };
+    backward_call c = { .x = a->x,
+                        .dy = a->dy,
+                        .gamma = a->gamma,
+                        .dx = a->dx,
+                        .mean = a->mean,
+                        .rstd = a->rstd,
+                        .dgamma = sum[0],
+                        .dbeta = sum[1],
+                        .n = a->n_cols,
+                        .pitch = a->row_stride * size_of(t) };
     backward_row  w[GROUP] = { 0 }, done[GROUP] = { 0 };
     const int     group = group_of(t);
     int64_t       r = begin;
@@ -492,35 +373,31 @@ INLINE void backward_rows(const ts_layernorm_backward_args *a, int64_t begin, in
     if (c.streaming) end_streams();
 }
 
-static void forward_any(const ts_layernorm_forward_args *a, int64_t begin, int64_t end)
+static void forward_any(const void *args, int64_t begin, int64_t end)
 {
-    switch (a->dtype) {
-    case TS_BF16:
-        forward_rows(a, begin, end, TS_BF16);
-        break;
-    case TS_F16:
-        forward_rows(a, begin, end, TS_F16);
-        break;
-    default:
-        forward_rows(a, begin, end, TS_F32);
-        break;
-    }
+    const ts_layernorm_forward_args *a = args;
+    if (a->dtype == TS_BF16) forward_rows(a, begin, end, TS_BF16);
+    else if (a->dtype == TS_F16) forward_rows(a, begin, end, TS_F16);
+    else forward_rows(a, begin, end, TS_F32);
 }
 
-static void backward_any(const ts_layernorm_backward_args *a, int64_t begin, int64_t end,
-                         float *dgamma, float *dbeta)
+static void backward_any(const void *args, int64_t begin, int64_t end, float *const sum[2])
 {
-    switch (a->dtype) {
-    case TS_BF16:
-        backward_rows(a, begin, end, TS_BF16, dgamma, dbeta);
-        break;
-    case TS_F16:
-        backward_rows(a, begin, end, TS_F16, dgamma, dbeta);
-        break;
-    default:
-        backward_rows(a, begin, end, TS_F32, dgamma, dbeta);
-        break;
-    }
+    const ts_layernorm_backward_args *a = args;
+    if (a->dtype == TS_BF16) backward_rows(a, begin, end, TS_BF16, sum);
+    else if (a->dtype == TS_F16) backward_rows(a, begin, end, TS_F16, sum);
+    else backward_rows(a, begin, end, TS_F32, sum);
+}
+
+static ts_status forward(const ts_layernorm_forward_args *a, const ts_exec *x)
+{
+    return ts_norm_forward_threads(a, a->n_rows, a->n_cols, x, forward_any);
+}
+
+static ts_status backward(const ts_layernorm_backward_args *a, const ts_exec *x)
+{
+    return ts_norm_backward_threads(a, a->n_rows, a->n_cols, a->accumulate,
+                                    (void *const[]) { a->dgamma, a->dbeta }, x, backward_any);
 }
 
 #endif

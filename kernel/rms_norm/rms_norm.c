@@ -3,8 +3,18 @@
 #include <math.h>
 
 #include "rms_norm_impl.h"
+#include "row_chunks.h"
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
+
+ts_status ts_rms_norm_backward_threads_workspace(const void *args, const ts_exec *x,
+                                                 size_t *n_bytes)
+{
+    const ts_rms_norm_backward_args *a = args;
+    (void)x;
+    *n_bytes = ts_chunk_bytes(a->n_rows, a->n_cols, 1);
+    return TS_OK;
+}
 
 /* clang-format off */
 const ts_impl ts_rms_norm_forward_impls[] = {

@@ -7,10 +7,10 @@
 
 ts_status ts_rms_norm_forward_neon(const void *args, const ts_exec *x)
 {
-    return ts_rms_norm_forward_threads(args, x, forward_any);
+    return forward(args, x);
 }
 
 ts_status ts_rms_norm_backward_neon(const void *args, const ts_exec *x)
 {
-    return ts_rms_norm_backward_threads(args, x, backward_any);
+    return backward(args, x);
 }
