@@ -189,7 +189,7 @@ static bool takes_forward(const fwd_args *a, trap t)
            (t == TAKES_NO_R && a && a->n_rows && a->residual && !a->r);
 }
 
-/* What is done besides the rows. */
+/* What a mutant does after the rows. */
 static void meddle(const fwd_args *a, trap t)
 {
     const size_t   end = (size_t)((a->n_rows - 1) * a->row_stride + a->n_cols);
