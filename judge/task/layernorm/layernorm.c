@@ -15,19 +15,15 @@
 #include "bound.h"
 #include "dtype.h"
 #include "layernorm_cases.h"
-#include "real.h"
+#include "norm_cases.h"
+#include "norm_stats.h"
 #include "rng.h"
 #include "spoil.h"
 
-static const char NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
+static const char   NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
+static const double USUAL_EPS = 1e-5;
 
 /* ---- inputs ---- */
-
-/* Of what a family makes larger or smaller than usual: 1 in most. */
-static double size_of(const ts_case *c, double loud, double faint)
-{
-    return !strcmp(c->family, "loud") ? loud : !strcmp(c->family, "faint") ? faint : 1;
-}
 
 static void draw_vector(ts_dtype t, void *p, int64_t n, uint64_t seed, double centre, double size)
 {
@@ -37,110 +33,37 @@ static void draw_vector(ts_dtype t, void *p, int64_t n, uint64_t seed, double ce
 /* In the same families every third gain is 0, as in nets that were pruned or have just begun. */
 static void draw_gains(const ts_case *c, void *gamma, uint64_t seed)
 {
-    draw_vector(c->dtype, gamma, c->dim[1], seed, 0.25, size_of(c, 40, 1));
-    if (size_of(c, 0, 0) == 0)
+    draw_vector(c->dtype, gamma, c->dim[1], seed, 0.25, ts_norm_size(c, 40, 1));
+    if (ts_norm_size(c, 0, 0) == 0)
         for (int64_t i = 1; i < c->dim[1]; i += 3) ts_store(gamma, c->dtype, i, 0);
 }
 
-static void draw_matrix(const ts_case *c, void *p, uint64_t seed, const char *family, double size)
+static void draw_x(const ts_case *c, void *x, uint64_t seed)
 {
-    const int64_t n_cols = c->dim[1], stride = ts_layernorm_stride(c);
-    const bool normal = !strcmp(family, "normal"); /* the large cases are: no names in their loop */
+    const int64_t n_cols = c->dim[1], stride = ts_norm_stride(c);
+    if (!strcmp(c->family, "normal")) { /* the large cases are: no names in their loop */
+        ts_norm_draw_rows(c, x, seed, 1);
+        return;
+    }
     for (int64_t r = 0; r < c->dim[0]; r++)
         for (int64_t i = 0; i < n_cols; i++)
-            if (normal)
-                ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n_cols + i));
-            else
-                ts_store(p, c->dtype, r * stride + i,
-                         ts_layernorm_draw(family, c->dtype, seed, r, i, n_cols));
+            ts_store(x, c->dtype, r * stride + i,
+                     ts_layernorm_draw(c->family, c->dtype, seed, r, i, n_cols));
 }
 
-/* Statistics of a row; all NaN if it contains a NaN or an infinity. Differences from the mean are
- * computed at one scale and squared at another: a row may have a large mean and a tiny variance. */
-typedef struct row_stats {
-    int     far, near;      /* exponents of the largest number, and of the largest distance */
-    double  scale, stretch; /* 2^-far, and 2^(far - near) */
-    ts_real mean, rstd;     /* of x scale, and of distances from that, times stretch */
-    double  largest;        /* max |x|; 0 where every order of summation is exact */
-} row_stats;
-
-/* Equal powers of two add up without rounding, so nothing may be off because of a mean's. */
-static bool sums_exactly(const void *x, ts_dtype t, int64_t begin, int64_t n)
+/* A row of x, as doubles. */
+static void load_row(const void *x, ts_dtype t, int64_t begin, int64_t n, double *row)
 {
-    const double first = ts_load(x, t, begin);
-    int          e;
-    for (int64_t i = begin; i < begin + n; i++)
-        if (ts_load(x, t, i) != first) return false;
-    return n <= 4096 && (n & (n - 1)) == 0 && fabs(frexp(first, &e)) == 0.5;
-}
-
-static ts_real distance(const row_stats *s, double x)
-{
-    const ts_real d = ts_real_sub(ts_real_of(x * s->scale), s->mean);
-    return (ts_real) { d.hi * s->stretch, d.lo * s->stretch };
-}
-
-static ts_real xhat(const row_stats *s, double x)
-{
-    return ts_real_mul(distance(s, x), s->rstd);
-}
-
-/* Of the larger of x 2^n and y. */
-static int exponent(double x, int n, double y)
-{
-    int of_x = 0, of_y = 0;
-    frexp(y, &of_y);
-    if (!isfinite(x) || x == 0) return of_y;
-    frexp(x, &of_x);
-    return of_x + n > of_y ? of_x + n : of_y;
-}
-
-/* A distance that is not 0 is not so small that its stretch would pass 2^1023. */
-static row_stats stats_of(const void *x, ts_dtype t, int64_t begin, int64_t n, double eps)
-{
-    row_stats s = { 0, 0, 1, 1, { 0, 0 }, { 0, 0 }, 0 };
-    ts_real   v = { 0, 0 };
-    double    apart = 0;
-    for (int64_t i = begin; i < begin + n; i++) s.largest = fmax(s.largest, fabs(ts_load(x, t, i)));
-    s.far = exponent(s.largest, 0, sqrt(eps));
-    s.scale = ldexp(1, -s.far);
-    for (int64_t i = begin; i < begin + n; i++)
-        ts_real_gather(&s.mean, ts_real_of(ts_load(x, t, i) * s.scale));
-    s.mean = ts_real_div(ts_real_gathered(s.mean), ts_real_of((double)n));
-    for (int64_t i = begin; i < begin + n; i++)
-        apart = fmax(apart, fabs(distance(&s, ts_load(x, t, i)).hi));
-    s.near = exponent(apart, s.far, sqrt(eps));
-    s.stretch = ldexp(1, s.far - s.near < 1023 ? s.far - s.near : 1023);
-    for (int64_t i = begin; i < begin + n; i++) {
-        const ts_real d = distance(&s, ts_load(x, t, i));
-        ts_real_gather(&v, ts_real_mul(d, d));
-    }
-    v = ts_real_gathered(v);
-    s.rstd =
-        ts_real_add(ts_real_div(v, ts_real_of((double)n)), ts_real_of(ldexp(eps, -2 * s.near)));
-    s.rstd = ts_real_div(ts_real_of(1), ts_real_sqrt(s.rstd));
-    if (!isfinite(v.hi)) s.mean = s.rstd = ts_real_of(NAN);
-    if (v.hi == 0 && sums_exactly(x, t, begin, n)) s.largest = 0;
-    return s;
-}
-
-static double mean_of(const row_stats *s)
-{
-    return ldexp(s->mean.hi, s->far);
-}
-
-static double rstd_of(const row_stats *s)
-{
-    return ldexp(s->rstd.hi, -s->near);
+    for (int64_t i = 0; i < n; i++) row[i] = ts_load(x, t, begin + i);
 }
 
 static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
     ts_layernorm_forward_args *a = args;
     const ts_dtype             t = c->dtype;
-    const int64_t              R = c->dim[0], D = c->dim[1], S = ts_layernorm_stride(c);
+    const int64_t              R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
     *a = (ts_layernorm_forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
-    a->eps = ts_layernorm_eps(c);
+    a->eps = ts_norm_eps(c, USUAL_EPS);
     ts_scalar(m, "eps", a->eps);
     void *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
     void *gamma = ts_take(m, &a->gamma, (ts_buf) { "gamma", TS_IN, t, 1, D, D });
@@ -148,16 +71,16 @@ static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *ar
     ts_take(m, &a->y, (ts_buf) { "y", TS_OUT, t, R, D, S });
     ts_take(m, &a->mean, (ts_buf) { "mean", TS_OUT, ts_wide(t), 1, R, R });
     ts_take(m, &a->rstd, (ts_buf) { "rstd", TS_OUT, ts_wide(t), 1, R, R });
-    draw_matrix(c, x, ts_mix(seed), c->family, 1);
+    draw_x(c, x, ts_mix(seed));
     draw_gains(c, gamma, ts_mix(seed + 1));
-    draw_vector(t, beta, D, ts_mix(seed + 2), 0, size_of(c, 100, 1));
+    draw_vector(t, beta, D, ts_mix(seed + 2), 0, ts_norm_size(c, 100, 1));
 }
 
 static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
     ts_layernorm_backward_args *a = args;
     const ts_dtype              t = c->dtype, wide = ts_wide(t);
-    const int64_t               R = c->dim[0], D = c->dim[1], S = ts_layernorm_stride(c);
+    const int64_t               R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
     const ts_role               sums = c->dim[3] ? TS_INOUT : TS_OUT;
     *a = (ts_layernorm_backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
     a->accumulate = (int)c->dim[3];
@@ -169,19 +92,22 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
     ts_take(m, &a->dx, (ts_buf) { "dx", TS_OUT, t, R, D, S });
     void *dgamma = ts_take(m, &a->dgamma, (ts_buf) { "dgamma", sums, wide, 1, D, D });
     void *dbeta = ts_take(m, &a->dbeta, (ts_buf) { "dbeta", sums, wide, 1, D, D });
-    draw_matrix(c, x, ts_mix(seed), c->family, 1);
+    draw_x(c, x, ts_mix(seed));
     /* never all ones: dx would vanish */
-    draw_matrix(c, dy, ts_mix(seed + 3), "normal", size_of(c, 1000, 1e-9));
+    ts_norm_draw_rows(c, dy, ts_mix(seed + 3), ts_norm_size(c, 1000, 1e-9));
     draw_gains(c, gamma, ts_mix(seed + 1));
     if (a->accumulate) {
-        draw_vector(wide, dgamma, D, ts_mix(seed + 4), 0, size_of(c, 1000, 1e-9));
-        draw_vector(wide, dbeta, D, ts_mix(seed + 5), 0, size_of(c, 1000, 1e-9));
+        draw_vector(wide, dgamma, D, ts_mix(seed + 4), 0, ts_norm_size(c, 1000, 1e-9));
+        draw_vector(wide, dbeta, D, ts_mix(seed + 5), 0, ts_norm_size(c, 1000, 1e-9));
     }
+    double *row = ts_norm_new_row(D);
     for (int64_t r = 0; r < R; r++) {
-        const row_stats s = stats_of(x, t, r * S, D, ts_layernorm_eps(c));
-        ts_store(mean, wide, r, mean_of(&s));
-        ts_store(rstd, wide, r, rstd_of(&s));
+        load_row(x, t, r * S, D, row);
+        const ts_norm_stats s = ts_norm_stats_of(row, D, ts_norm_eps(c, USUAL_EPS), true);
+        ts_store(mean, wide, r, ts_norm_mean(&s));
+        ts_store(rstd, wide, r, ts_norm_rstd(&s));
     }
+    free(row);
 }
 
 /* ---- oracle ---- */
@@ -208,23 +134,26 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
     const int64_t                    R = a->n_rows, D = a->n_cols;
     const double                     u = ts_format_of(ts_wide(t))->u;
     ts_want                         *mean = y + R * D, *rstd = mean + R;
+    double                          *row = ts_norm_new_row(D);
     (void)c;
     for (int64_t r = 0; r < R; r++) {
-        const row_stats s = stats_of(a->x, t, r * a->row_stride, D, a->eps);
-        const double    rs = rstd_of(&s), e = 8 * u * rs * s.largest;
+        load_row(a->x, t, r * a->row_stride, D, row);
+        const ts_norm_stats s = ts_norm_stats_of(row, D, a->eps, true);
+        const double        rs = ts_norm_rstd(&s), e = 8 * u * rs * s.largest;
         for (int64_t i = 0; i < D; i++) {
             const double  gamma = ts_load(a->gamma, t, i), beta = ts_load(a->beta, t, i);
-            const ts_real xh = xhat(&s, ts_load(a->x, t, r * a->row_stride + i));
+            const ts_real xh = ts_norm_xhat(&s, row[i]);
             const ts_real v = ts_real_add(ts_real_mul(ts_real_of(gamma), xh), ts_real_of(beta));
             const double  error = ts_kappa(2) * u * (fabs(gamma * xh.hi) + fabs(beta)) +
                                  fabs(gamma) * xhat_error(xh.hi, rs, s.largest, D, u);
             *y++ = ts_stored(v.hi, error, t);
         }
-        mean[r] = ts_stored(mean_of(&s), 8 * u * s.largest, ts_wide(t));
+        mean[r] = ts_stored(ts_norm_mean(&s), 8 * u * s.largest, ts_wide(t));
         rstd[r] = ts_stored(rs, rs * (ts_kappa(D) * u + e * e / 2), ts_wide(t));
         if (isnan(rs))
             mean[r].bound = rstd[r].bound = INFINITY; /* unspecified for an invalid row */
     }
+    free(row);
 }
 
 static size_t n_want_backward(const ts_case *c)
@@ -238,9 +167,9 @@ typedef struct column_sums {
         dgamma_xhat; /* sums of |terms|, and of |dy| * error of xhat */
 } column_sums;
 
-/* One row: its dx, and its share of the columns' sums. */
-static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, ts_want *dx,
-                                column_sums *sums)
+/* One row: its dx, and its share of the columns' sums. x: room for the row. */
+static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, double *x,
+                                ts_want *dx, column_sums *sums)
 {
     const ts_dtype t = a->dtype, wide = ts_wide(t);
     const int64_t  D = a->n_cols, row = r * a->row_stride;
@@ -248,16 +177,17 @@ static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, 
     const double   mean = ts_load(a->mean, wide, r), rstd = ts_load(a->rstd, wide, r);
     ts_real        g_sum = { 0, 0 }, gx_sum = { 0, 0 };
     double         g_abs = 0, gx_abs = 0, gx_error = 0, largest = 0;
-    for (int64_t i = 0; i < D; i++) largest = fmax(largest, fabs(ts_load(a->x, t, row + i)));
-    const double    scale = largest > 0x1p1000 ? 0x1p-64 : 1; /* or a distance would be infinite */
-    const row_stats s = { .scale = scale,
-                          .stretch = 1,
-                          .mean = ts_real_of(mean * scale),
-                          .rstd = ts_real_of(rstd / scale) };
-    if (sums_exactly(a->x, t, row, D)) largest = 0;
+    load_row(a->x, t, row, D, x);
+    for (int64_t i = 0; i < D; i++) largest = fmax(largest, fabs(x[i]));
+    const double scale = largest > 0x1p1000 ? 0x1p-64 : 1; /* or a distance would be infinite */
+    const ts_norm_stats s = { .scale = scale,
+                              .stretch = 1,
+                              .mean = ts_real_of(mean * scale),
+                              .rstd = ts_real_of(rstd / scale) };
+    if (ts_norm_sums_exactly(x, D)) largest = 0;
     for (int64_t i = 0; i < D; i++) {
         const double  dy = ts_load(a->dy, t, row + i);
-        const ts_real xh = xhat(&s, ts_load(a->x, t, row + i));
+        const ts_real xh = ts_norm_xhat(&s, x[i]);
         const ts_real g = ts_real_product(ts_load(a->gamma, t, i), dy), gx = ts_real_mul(g, xh);
         const double  xe = xhat_error(xh.hi, rstd, largest, D, u);
         ts_real_gather(&g_sum, g), g_abs += fabs(g.hi);
@@ -270,7 +200,7 @@ static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, 
     const ts_real g_mean = ts_real_div(ts_real_gathered(g_sum), ts_real_of(n));
     const ts_real gx_mean = ts_real_div(ts_real_gathered(gx_sum), ts_real_of(n));
     for (int64_t i = 0; i < D; i++) {
-        const ts_real xh = xhat(&s, ts_load(a->x, t, row + i));
+        const ts_real xh = ts_norm_xhat(&s, x[i]);
         const ts_real g = ts_real_product(ts_load(a->gamma, t, i), ts_load(a->dy, t, row + i));
         const ts_real means = ts_real_add(g_mean, ts_real_mul(xh, gx_mean));
         const double  axh = fabs(xh.hi), xe = xhat_error(axh, rstd, largest, D, u);
@@ -290,9 +220,10 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
     const double                      u = ts_format_of(wide)->u;
     column_sums                      *sums = calloc((size_t)D, sizeof *sums);
     ts_want                          *dgamma = want + R * D, *dbeta = dgamma + D;
+    double                           *row = ts_norm_new_row(D);
     (void)c;
     if (!sums) abort();
-    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums);
+    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, row, want + r * D, sums);
     for (int64_t i = 0; i < D; i++) {
         const column_sums *s = &sums[i];
         const ts_real      dg = ts_real_gathered(s->dgamma), db = ts_real_gathered(s->dbeta);
@@ -305,6 +236,7 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
                              ts_kappa(R) * u * (fabs(b0) + s->dbeta_terms), wide);
     }
     free(sums);
+    free(row);
 }
 
 /* ---- check, cost ---- */

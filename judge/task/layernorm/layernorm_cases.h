@@ -11,9 +11,6 @@ extern const ts_cover ts_layernorm_forward_cover, ts_layernorm_backward_cover;
 const ts_case *ts_layernorm_forward_cases(void);
 const ts_case *ts_layernorm_backward_cases(void);
 
-int64_t ts_layernorm_stride(const ts_case *c);
-double  ts_layernorm_eps(const ts_case *c);
-
 /* Element (r, i) of x, before it is rounded to t. */
 double ts_layernorm_draw(const char *family, ts_dtype t, uint64_t seed, int64_t r, int64_t i,
                          int64_t n_cols);

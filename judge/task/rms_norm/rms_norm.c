@@ -13,13 +13,15 @@
 
 #include "bound.h"
 #include "dtype.h"
-#include "real.h"
+#include "norm_stats.h"
 #include "rms_norm_cases.h"
 #include "rng.h"
 #include "spoil.h"
 
 static const char NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
 static const char NONFINITE_DY[] = "a NaN of dy or dr stays in its row and its column";
+
+static const double USUAL_EPS = 1e-6;
 
 typedef ts_rms_norm_forward_args  forward_args;
 typedef ts_rms_norm_backward_args backward_args;
@@ -31,16 +33,10 @@ static bool is_family(const ts_case *c, const char *name)
     return !strcmp(c->family, name);
 }
 
-/* Of what a family makes larger or smaller than usual: 1 in most. */
-static double size_of(const ts_case *c, double loud, double faint)
-{
-    return is_family(c, "loud") ? loud : is_family(c, "faint") ? faint : 1;
-}
-
 /* Pruned: gains of exactly 0, which w_offset 1 makes of -1, and weights of 0. */
 static void draw_weights(const ts_case *c, void *w, uint64_t seed)
 {
-    const double size = size_of(c, 40, 1);
+    const double size = ts_norm_size(c, 40, 1);
     for (int64_t i = 0; i < c->dim[TS_RMS_COLS]; i++) {
         const double drawn = size * (0.25 + 1.5 * ts_uniform(seed, i));
         const bool   pruned = is_family(c, "pruned") && i % 3;
@@ -51,18 +47,17 @@ static void draw_weights(const ts_case *c, void *w, uint64_t seed)
 
 static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
 {
-    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_rms_norm_stride(c);
-    const bool    normal = is_family(c, "normal"); /* large cases are: no names in their loop */
+    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_norm_stride(c);
     double        one, other;
+    if (is_family(c, "normal")) { /* large cases are: no names in their loop */
+        ts_norm_draw_rows(c, x, seed, 1);
+        if (residual) ts_norm_draw_rows(c, residual, seed + 9, 1);
+        return;
+    }
     for (int64_t r = 0; r < c->dim[TS_RMS_ROWS]; r++)
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = r * stride + i;
-            if (normal) {
-                one = ts_normal(seed, r * n + i);
-                if (residual) other = ts_normal(seed + 9, r * n + i);
-            } else {
-                ts_rms_norm_draw(c, seed, r, i, &one, residual ? &other : NULL);
-            }
+            ts_rms_norm_draw(c, seed, r, i, &one, residual ? &other : NULL);
             ts_store(x, c->dtype, at, one);
             if (residual) ts_store(residual, c->dtype, at, other);
         }
@@ -71,64 +66,21 @@ static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
 /* Of every third row, the first + 3k-th, one element is NaN where gradients are nonfinite. */
 static void draw_gradient(const ts_case *c, void *p, uint64_t seed, int64_t first)
 {
-    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_rms_norm_stride(c);
-    const bool    nonfinite = is_family(c, "nonfinite_dy");
-    const double  size = size_of(c, 1000, 1e-9);
-    for (int64_t r = 0; r < c->dim[TS_RMS_ROWS]; r++) {
-        for (int64_t i = 0; i < n; i++)
-            ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n + i));
-        if (nonfinite && r % 3 == first)
-            ts_store(p, c->dtype, r * stride + (int64_t)(ts_bits(seed + 8, r) % (uint64_t)n), NAN);
-    }
-}
-
-/* rstd = root 2^-exponent; NaN where the row has a NaN or an infinity. */
-typedef struct row_stats {
-    ts_real root;
-    int     exponent;
-} row_stats;
-
-static row_stats stats_of(const double *r, int64_t n, double eps)
-{
-    row_stats s = { { NAN, 0 }, 0 };
-    ts_real   sum = { 0, 0 };
-    double    largest = sqrt(eps);
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(r[i])) return s;
-        largest = fmax(largest, fabs(r[i]));
-    }
-    frexp(largest, &s.exponent);
-    for (int64_t i = 0; i < n; i++) {
-        const double v = ldexp(r[i], -s.exponent);
-        ts_real_gather(&sum, ts_real_product(v, v));
-    }
-    sum = ts_real_div(ts_real_gathered(sum), ts_real_of((double)n));
-    sum = ts_real_add(sum, ts_real_of(ldexp(eps, -2 * s.exponent)));
-    s.root = ts_real_div(ts_real_of(1), ts_real_sqrt(sum));
-    return s;
-}
-
-static double rstd_of(const row_stats *s)
-{
-    return ldexp(s->root.hi, -s->exponent);
-}
-
-static double *new_row(int64_t n)
-{
-    double *row = calloc((size_t)n, sizeof *row);
-    if (!row) abort();
-    return row;
+    const int64_t n = c->dim[TS_RMS_COLS], stride = ts_norm_stride(c);
+    ts_norm_draw_rows(c, p, seed, ts_norm_size(c, 1000, 1e-9));
+    for (int64_t r = first; r < c->dim[TS_RMS_ROWS] && is_family(c, "nonfinite_dy"); r += 3)
+        ts_store(p, c->dtype, r * stride + ts_norm_chosen(seed, r, n), NAN);
 }
 
 static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
     forward_args  *a = args;
     const ts_dtype t = c->dtype;
-    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_rms_norm_stride(c);
+    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_norm_stride(c);
     const int      how = (int)c->dim[TS_RMS_RESIDUAL];
     void          *x, *residual = NULL;
     *a = (forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
-    a->eps = ts_rms_norm_eps(c);
+    a->eps = ts_norm_eps(c, USUAL_EPS);
     a->w_offset = (int)c->dim[TS_RMS_OFFSET];
     ts_scalar(m, "eps", a->eps);
     ts_scalar(m, "w_offset", a->w_offset);
@@ -152,7 +104,7 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
 {
     backward_args *a = args;
     const ts_dtype t = c->dtype, wide = ts_wide(t);
-    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_rms_norm_stride(c);
+    const int64_t  R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS], S = ts_norm_stride(c);
     *a = (backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
     a->w_offset = (int)c->dim[TS_RMS_OFFSET];
     a->accumulate = (int)c->dim[TS_RMS_ACCUMULATE];
@@ -170,12 +122,12 @@ static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *a
     if (dr) draw_gradient(c, dr, ts_mix(seed + 4), 2);
     draw_weights(c, w, ts_mix(seed + 1));
     for (int64_t i = 0; i < D && a->accumulate; i++)
-        ts_store(dw, wide, i, size_of(c, 1000, 1e-9) * 1.5 * ts_uniform(ts_mix(seed + 5), i));
-    double *row = new_row(D);
+        ts_store(dw, wide, i, ts_norm_size(c, 1000, 1e-9) * 1.5 * ts_uniform(ts_mix(seed + 5), i));
+    double *row = ts_norm_new_row(D);
     for (int64_t i = 0; i < R; i++) {
         for (int64_t k = 0; k < D; k++) row[k] = ts_load(r, t, i * S + k);
-        const row_stats s = stats_of(row, D, ts_rms_norm_eps(c));
-        ts_store(rstd, wide, i, rstd_of(&s));
+        const ts_norm_stats s = ts_norm_stats_of(row, D, ts_norm_eps(c, USUAL_EPS), false);
+        ts_store(rstd, wide, i, ts_norm_rstd(&s));
     }
     free(row);
 }
@@ -214,7 +166,7 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
     const int64_t       R = a->n_rows, D = a->n_cols;
     const double        u = ts_format_of(ts_wide(t))->u;
     ts_want            *rstd = y + R * D, *r = rstd + R;
-    double             *row = new_row(D);
+    double             *row = ts_norm_new_row(D);
     (void)c;
     for (int64_t k = 0; k < R; k++) {
         for (int64_t i = 0; i < D; i++) {
@@ -224,16 +176,16 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
             row[i] = rounded(t, row[i] + ts_load(a->residual, t, at));
             *r++ = (ts_want) { row[i], 0 };
         }
-        const row_stats s = stats_of(row, D, a->eps);
+        const ts_norm_stats s = ts_norm_stats_of(row, D, a->eps, false);
+        const double        rs = ts_norm_rstd(&s);
         for (int64_t i = 0; i < D; i++) {
-            const double  scaled = isnan(s.root.hi) ? NAN : ldexp(row[i], -s.exponent);
-            const ts_real rhat = ts_real_mul(ts_real_of(scaled), s.root);
+            const ts_real rhat = ts_norm_xhat(&s, row[i]);
             const ts_real v = ts_real_mul(rhat, gain_of(a->w, t, i, a->w_offset));
             const double  size = fabs(rhat.hi) * gain_size(a->w, t, i, a->w_offset);
             *y++ = ts_stored(v.hi, (ts_kappa(D) + ts_kappa(2)) * u * size, t);
         }
-        rstd[k] = ts_stored(rstd_of(&s), rstd_of(&s) * ts_kappa(D) * u, ts_wide(t));
-        if (isnan(s.root.hi)) rstd[k].bound = INFINITY; /* unspecified for an invalid row */
+        rstd[k] = ts_stored(rs, rs * ts_kappa(D) * u, ts_wide(t));
+        if (isnan(rs)) rstd[k].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(row);
 }

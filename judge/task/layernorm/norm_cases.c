@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* norm_cases.c - what the cases of layer norm and of RMS norm share: shapes, ranges, numbers. */
+#include "norm_cases.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+#include "real.h"
+#include "rng.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Every count around the width of a vector, a warp and a block; 70000 rows pass a launch limit. */
+static const ts_norm_shape odd_shapes[] = {
+    { 0, 16 },   { 1, 1 },     { 3, 1 },     { 1, 2 },     { 2, 3 },      { 5, 7 },     { 17, 31 },
+    { 17, 32 },  { 17, 33 },   { 17, 127 },  { 17, 128 },  { 17, 129 },   { 9, 1023 },  { 9, 1024 },
+    { 9, 1025 }, { 257, 768 }, { 33, 5120 }, { 2, 16384 }, { 1, 131073 }, { 70000, 8 },
+};
+
+/* Widths at which a kernel may change its method, with rows in 16-byte steps as models have them.
+ */
+static const ts_norm_shape even_shapes[] = {
+    { 19, 64 },   { 37, 256 },  { 37, 512 }, { 37, 1024 },
+    { 21, 2048 }, { 13, 4096 }, { 7, 8192 }, { 3, 16384 },
+};
+
+/* No gap between rows, as most callers have it. */
+static const ts_norm_shape dense_shapes[] = { { 5, 7 }, { 9, 40 }, { 37, 1024 }, { 300, 768 } };
+
+/* Rows enough for every unit of a large device to take several; also those that several units
+ * share, and rows that begin at any place within 16 bytes. */
+static const ts_norm_shape device_shapes[] = {
+    { 6000, 1024 }, { 1500, 4096 }, { 800, 8192 }, { 9000, 384 }, { 250, 12288 }, { 50, 65536 },
+};
+static const ts_norm_shape shifted_shapes[] = { { 3000, 1023 }, { 20000, 60 }, { 300, 9001 } };
+
+static const ts_norm_shape timed_shapes[] = {
+    { 8192, 768 }, { 32768, 1024 }, { 8192, 4096 }, { 16384, 8192 }
+};
+
+/* Timed by the judge on a device, where smaller ones are over too soon. */
+static const ts_norm_shape large_judged = { 16384, 1024 };
+
+/* With next to no eps the gradients of a flat row are no numbers of f16. */
+bool ts_norm_affordable(const ts_case *c)
+{
+    if (c->dtype == TS_F16 && c->dim[TS_NORM_EPS] < 0) return false;
+    /* The oracle scales by the larger of x and sqrt(eps), and loses what is 600 powers below. */
+    if (c->dtype == TS_F64 && c->dim[TS_NORM_EPS] > 4 && !strcmp(c->family, "denormal"))
+        return false;
+    const int64_t most = c->dim[0] > 20000 ? 2500000 : 1000000; /* no other class is that long */
+    return 3 * c->dim[0] * c->dim[1] * (int64_t)ts_format_of(c->dtype)->n_bytes <= most;
+}
+
+/* ---- lists ---- */
+
+void ts_norm_append(ts_norm_list *l, ts_case c)
+{
+    if (l->n + 1 == TS_NORM_MAX_CASES) abort();
+    l->c[l->n++] = c;
+}
+
+void ts_norm_add(ts_norm_list *l, unsigned use, unsigned dtypes, ts_norm_shape s, int64_t pad,
+                 int flags, const char *name)
+{
+    for (int t = TS_F32; t <= TS_BF16; t++)
+        if (dtypes >> t & 1u)
+            l->one(l, (ts_case) { use, (ts_dtype)t, { s.rows, s.cols, pad }, name }, flags);
+}
+
+void ts_norm_add_shapes(ts_norm_list *l)
+{
+    for (int i = 0; i < (int)COUNT(odd_shapes); i++) l->shape(l, ALL, odd_shapes[i], 1 + i % 5, i);
+    for (int i = 0; i < (int)COUNT(even_shapes); i++) l->shape(l, FAST, even_shapes[i], 8, i);
+    for (int i = 0; i < (int)COUNT(dense_shapes); i++) l->shape(l, ALL, dense_shapes[i], 0, i);
+}
+
+void ts_norm_add_family(ts_norm_list *l, const ts_norm_family *f, int first, int step)
+{
+    for (int k = 0; k < 4; k++)
+        ts_norm_add(l, TS_USE_CHECK, f->dtypes, f->shapes[k], k == 3 ? 16 : 3, first + step * k,
+                    f->name);
+}
+
+void ts_norm_add_far(ts_norm_list *l, int flags)
+{
+    const int64_t pad = ((int64_t)1 << 30) + 7 - 40;
+    ts_norm_add(l, TS_USE_CHECK, F32 | BF16, (ts_norm_shape) { 3, 40 }, pad, flags, "far");
+}
+
+void ts_norm_add_cover(ts_norm_list *l, const ts_cover *cover)
+{
+    l->n += ts_cover_cases(cover, l->c + l->n, TS_NORM_MAX_CASES / 4);
+}
+
+void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged)
+{
+    for (int i = 0; i < (int)COUNT(device_shapes); i++)
+        ts_norm_add(l, TS_USE_DEVICE, FAST, device_shapes[i], 8, flags + i % 2, "normal");
+    for (int i = 0; i < (int)COUNT(shifted_shapes); i++)
+        ts_norm_add(l, TS_USE_DEVICE, FAST, shifted_shapes[i], i, flags + i % 2, "normal");
+    for (size_t i = 0; i < COUNT(timed_shapes); i++)
+        ts_norm_add(l, TS_USE_TIME, F32 | BF16, timed_shapes[i], 0, flags, "normal");
+    for (; judged->rows; judged++) ts_norm_add(l, TS_USE_JUDGE, F32, *judged, 0, flags, "normal");
+    ts_norm_add(l, TS_USE_JUDGE | TS_USE_LARGE, F32, large_judged, 0, flags, "normal");
+}
+
+void ts_norm_set_eps(ts_norm_list *l, int first, int power)
+{
+    while (first < l->n) l->c[first++].dim[TS_NORM_EPS] = power;
+}
+
+/* ---- numbers ---- */
+
+int64_t ts_norm_stride(const ts_case *c)
+{
+    return c->dim[TS_NORM_COLS] + c->dim[TS_NORM_PAD];
+}
+
+double ts_norm_eps(const ts_case *c, double usual)
+{
+    if (c->dim[TS_NORM_EPS]) return ts_pow64(10, (double)c->dim[TS_NORM_EPS]);
+    if (!strcmp(c->family, "constant")) return 1e-2;
+    /* Small x: its squares leave the range of its dtype, and so does this eps: neither is nothing.
+     */
+    if (!strcmp(c->family, "small")) return c->dtype == TS_F64 ? 1e-317 : 1e-43;
+    return usual;
+}
+
+double ts_norm_size(const ts_case *c, double loud, double faint)
+{
+    return !strcmp(c->family, "loud") ? loud : !strcmp(c->family, "faint") ? faint : 1;
+}
+
+double ts_norm_by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
+{
+    return (const double[]) { f32, f64, f16, bf16 }[t];
+}
+
+int64_t ts_norm_chosen(uint64_t seed, int64_t row, int64_t n_cols)
+{
+    return (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n_cols);
+}
+
+double ts_norm_draw(const char *f, ts_dtype t, double z, bool chosen)
+{
+    if (!strcmp(f, "spike")) return chosen ? 1000 : 1e-3 * z;
+    if (!strcmp(f, "denormal")) return ts_format_of(t)->min_normal * 0.25 * z;
+    if (!strcmp(f, "small")) return ts_norm_by_dtype(t, 1e-21, 1e-158, 0, 1e-21) * z;
+    if (!strcmp(f, "huge")) return ts_norm_by_dtype(t, 1e20, 1e160, 300, 1e20) * z;
+    /* With x near a quarter of the largest number and one near its negative, both the sum and a
+     * difference from the mean pass it, though rstd does not. */
+    if (!strcmp(f, "extreme"))
+        return ts_format_of(t)->max * (chosen ? -0.99 : 0.25 * (1 + 0.1 * z));
+    return z;
+}
+
+void ts_norm_draw_rows(const ts_case *c, void *p, uint64_t seed, double size)
+{
+    const int64_t n = c->dim[TS_NORM_COLS], stride = ts_norm_stride(c);
+    for (int64_t r = 0; r < c->dim[TS_NORM_ROWS]; r++)
+        for (int64_t i = 0; i < n; i++)
+            ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n + i));
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* norm_stats.h - mean and rstd of a row as the oracles of layer norm and of RMS norm have them. */
+#ifndef TS_TASK_NORM_STATS_H
+#define TS_TASK_NORM_STATS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "real.h"
+
+/* All NaN if the row contains a NaN or an infinity. Differences from the mean are computed at one
+ * scale and squared at another: a row may have a large mean and a tiny variance. */
+typedef struct ts_norm_stats {
+    int     far, near;      /* exponents of the largest number, and of the largest distance */
+    double  scale, stretch; /* 2^-far, and 2^(far - near) */
+    ts_real mean, rstd;     /* of x scale, and of distances from that, times stretch */
+    double  largest;        /* max |x|; 0 where every order of summation is exact */
+} ts_norm_stats;
+
+/* A row of n zeros, to be freed. */
+double *ts_norm_new_row(int64_t n);
+
+/* Not centred: the mean is taken for 0. */
+ts_norm_stats ts_norm_stats_of(const double *x, int64_t n, double eps, bool centred);
+
+ts_real ts_norm_xhat(const ts_norm_stats *s, double x);
+double  ts_norm_mean(const ts_norm_stats *s);
+double  ts_norm_rstd(const ts_norm_stats *s);
+
+/* Equal powers of two add up without rounding, so nothing may be off because of a mean's. */
+bool ts_norm_sums_exactly(const double *x, int64_t n);
+
+#endif
