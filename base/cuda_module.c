@@ -12,16 +12,14 @@
 
 #include "touchstone/abi.h"
 
-#define MODULE  "libtouchstone_cuda.so"
-#define MUTANTS "libtouchstone_mutant_cuda.so"
+#define MODULE "libtouchstone_cuda.so"
 
-static pthread_once_t            once = PTHREAD_ONCE_INIT, mutants_once = PTHREAD_ONCE_INIT;
-static void                     *handle, *mutants;
+static pthread_once_t            once = PTHREAD_ONCE_INIT;
+static void                     *handle;
 static const ts_cuda_module_ops *ops;
 static char                      reason[512];
 
-/* A module is in the folder of the library or program that contains this code. */
-static void beside(const char *module, char *path, size_t n)
+void ts_cuda_beside(const char *module, char *path, size_t n)
 {
     Dl_info     info;
     const char *slash = NULL;
@@ -37,7 +35,7 @@ void *ts_cuda_open(const char *module, const char *variable)
     char        path[4096];
     const char *asked = getenv(variable);
     if (asked) return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
-    beside(module, path, sizeof path);
+    ts_cuda_beside(module, path, sizeof path);
     return dlopen(access(path, F_OK) ? module : path, RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -77,42 +75,15 @@ const char *ts_cuda_unavailable_reason(void)
     return NULL;
 }
 
-static void mutants_path(char *path, size_t n)
-{
-    const char *asked = getenv("TOUCHSTONE_CUDA_MUTANTS");
-    if (asked) snprintf(path, n, "%s", asked);
-    else beside(MUTANTS, path, n);
-}
-
-bool ts_cuda_has_mutants(void)
-{
-    char path[4096];
-    mutants_path(path, sizeof path);
-    return access(path, R_OK) == 0;
-}
-
-static void load_mutants(void)
-{
-    char path[4096];
-    mutants_path(path, sizeof path);
-    mutants = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
 static void look_up(ts_impl *row)
 {
-    char  name[128];
-    void *from = handle;
+    char name[128];
     /* ISO C has no cast from an object pointer to a function pointer; POSIX guarantees that the
      * copy works. */
-    void *run = dlsym(from, row->symbol);
-    if (!run) {
-        pthread_once(&mutants_once, load_mutants);
-        from = mutants;
-        if (from) run = dlsym(from, row->symbol);
-    }
+    void *run = dlsym(handle, row->symbol);
     memcpy(&row->run, &run, sizeof run);
     snprintf(name, sizeof name, "%s_workspace", row->symbol);
-    void *workspace = run ? dlsym(from, name) : NULL;
+    void *workspace = run ? dlsym(handle, name) : NULL;
     memcpy(&row->workspace, &workspace, sizeof workspace);
 }
 

@@ -39,6 +39,9 @@ typedef struct ts_cuda_module_ops {
 
 enum { TS_CUDA_MODULE_ABI = 3, TS_CUDA_SLOTS = 256 };
 
+/* The path of a module in the folder of the program or library that contains this code. */
+void ts_cuda_beside(const char *module, char *path, size_t n);
+
 /* Opens a module of CUDA code: the path in the environment's `variable`, else the file next to this
  * program or library, else the one that the loader finds. NULL: see dlerror(). */
 void *ts_cuda_open(const char *module, const char *variable);
@@ -48,10 +51,5 @@ const ts_cuda_module_ops *ts_cuda_ops(void);
 
 /* Fills run and workspace of a TS_CUDA row from its symbol. */
 ts_status ts_cuda_resolve(ts_impl *row);
-
-/* Whether there is a module of CUDA mutants, which ts_cuda_resolve searches last: next to this
- * program or library, or at $TOUCHSTONE_CUDA_MUTANTS. It is separate because mutants are never
- * installed. Loads nothing. */
-bool ts_cuda_has_mutants(void);
 
 #endif

@@ -1,9 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # cuda_module.sh BUILD - tests that the CUDA module exports exactly what base/cuda_module.c and the
-# dispatch tables look up, and the module of mutants exactly the mutants of the lists.
+# dispatch tables look up, and the module of mutants exactly the mutants of the lists; and that nothing
+# installed looks for mutants, except the program that checks them.
 set -eu
 . "$(dirname "$0")/lib.sh"
+knows() { grep -aq 'libtouchstone_mutant\|CUDA_MUTANTS' "$1"; }
+[ ! -e "$1/touchstone" ] || knows "$1/touchstone" || { echo 'cuda_module: the program does not find the CUDA mutants' >&2 && exit 1; }
+for shipped in "$1"/libtouchstone.so "$1"/libtouchstone.a "$1"/libtouchstone_*cuda.so "$1"/touchstone-*; do
+    case $shipped in *_mutant_cuda.so) continue ;; esac
+    [ ! -f "$shipped" ] || ! knows "$shipped" ||
+        { echo "cuda_module: ${shipped##*/} looks for mutants" >&2 && exit 1; }
+done
 module=$1/libtouchstone_cuda.so
 [ -e "$module" ] || { echo 'skipped: no CUDA module was built (no nvcc)'; exit 77; }
 {

@@ -11,9 +11,9 @@
 
 #include "check.h"
 #include "cpu.h"
-#include "cuda_module.h"
 #include "dtype.h"
 #include "examine.h"
+#include "mutant_cuda.h"
 #include "registry.h"
 #include "rng.h"
 #include "tool.h"
@@ -218,7 +218,7 @@ static bool lane_works(const ts_check *r, const ts_challenge *ch, lane *l)
     ts_reply reply = { .broken = true };
     if (l->row && l->row->device == TS_CPU && l->row->needs & ~ts_cpu_features())
         snprintf(reply.text, sizeof reply.text, "not supported by this CPU");
-    else if (l->mutant && l->mutant->device == TS_CUDA && !ts_cuda_has_mutants())
+    else if (l->mutant && l->mutant->device == TS_CUDA && !ts_mutant_cuda_there())
         snprintf(reply.text, sizeof reply.text, "%s", TS_NO_CUDA_MUTANTS);
     else
         ts_worker_order(l->worker, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS },

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "cuda_module.h"
+#include "mutant_cuda.h"
 #include "rng.h"
 
 enum {
@@ -36,7 +36,7 @@ void ts_check_probe_cuda(ts_check *r)
     ts_reply          reply;
     ts_worker_order(w, (ts_order) { .verb = TS_PROBE, .limit_ms = LANE_LIMIT_MS }, &reply);
     if (reply.broken) snprintf(r->skipped, sizeof r->skipped, "%s", reply.text);
-    else if (!ts_cuda_has_mutants())
+    else if (!ts_mutant_cuda_there())
         snprintf(r->skipped, sizeof r->skipped, "%s", TS_NO_CUDA_MUTANTS);
     ts_worker_stop(&w);
 }

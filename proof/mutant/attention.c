@@ -10,8 +10,8 @@
 #include "attention_cuda_list.h"
 #include "attention_entry.h"
 #include "attention_list.h"
-#include "impl.h"
 #include "mutant.h"
+#include "mutant_cuda.h"
 
 typedef ts_flash_attention_args fwd_args;
 

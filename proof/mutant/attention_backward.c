@@ -11,8 +11,8 @@
 #include "attention_backward_cuda_list.h"
 #include "attention_backward_list.h"
 #include "attention_entry.h"
-#include "impl.h"
 #include "mutant.h"
+#include "mutant_cuda.h"
 
 typedef ts_flash_attention_backward_args bwd_args;
 

@@ -34,14 +34,14 @@ MUTANTS(RUN)
       TS_CPU },
 
 #ifdef CUDA_MUTANTS
+#include "mutant_cuda.h"
+
 static ts_status run_cuda(const char *symbol, const void *args, const ts_exec *x)
 {
-    const ts_impl   rows[] = { { symbol, TS_CUDA, 0,
-                                 TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16, NULL, NULL,
-                                 symbol },
-                               { 0 } };
     const ts_status s = check(args, x, HONEST);
-    return s ? s : ts_impl_run(rows, CUDA_DTYPE(args), args, x);
+    return s ? s
+             : ts_mutant_cuda_run(symbol, TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16,
+                                  CUDA_DTYPE(args), args, x);
 }
 
 #define CUDA_RUN(trap, name, fault, family)                                                        \

@@ -13,8 +13,8 @@
 #include <time.h>
 
 #include "dtype.h"
-#include "impl.h"
 #include "mutant.h"
+#include "mutant_cuda.h"
 #include "softmax_topk_cuda_list.h"
 #include "softmax_topk_list.h"
 #include "touchstone/softmax_topk.h"
