@@ -10,21 +10,57 @@ It receives the arrays and numbers of the API that it names as parameters, and i
 arrays. It fills them, or returns a dict with some of their names, which is copied into them as part
 of the call. bf16 arrays are uint16, that is their bits, whatever is installed. NotImplementedError
 means TS_E_UNSUPPORTED. Challenges with a script call several functions, or methods of a class, or
-pass one of the judge's models; see Script and Model.
+pass one of the judge's models; see runner_script.py.
 
 With `gpu` as a sixth argument, followed by the number of memfd_create and of the architecture, INPUTS
 is a socket that receives buffers on a CUDA device. They are torch tensors if the entrant has imported
 torch, CuPy arrays if it has imported cupy, else objects with __cuda_array_interface__. bf16 is
 torch.bfloat16 in the first case, uint16 in the others."""
-import itertools
-import math
 import mmap
 import os
 import struct
 import sys
 import types
 
-MISSING, CRASHED, UNSUPPORTED = 3, 255, 4  # TS_STOP_MISSING, no ts_status, TS_E_UNSUPPORTED
+# What C shares with this file. The build fills it in: see cmake/layout.c.
+LAYOUT = ""
+CRASHED = 255  # no ts_status
+
+
+class Record:
+    """Members of a C struct, read and written together."""
+
+    def __init__(self):
+        self.begin, self.end, self.form = None, None, "<"
+
+    def add(self, offset, n_bytes, letter):
+        if self.begin is None:
+            self.begin = self.end = offset
+        each = struct.calcsize("<" + letter)
+        self.form += "%dx%d%s" % (offset - self.end, n_bytes // each, letter)
+        self.end, self.struct = offset + n_bytes, struct.Struct(self.form)
+
+    def get(self, memory, at=0):
+        return self.struct.unpack_from(memory, at + self.begin)
+
+    def put(self, memory, *values, at=0):
+        self.struct.pack_into(memory, at + self.begin, *values)
+
+
+def read_layout(text):
+    """The records and the numbers of LAYOUT, by name."""
+    all = types.SimpleNamespace()
+    for line in text.split("\n")[1:]:
+        kind, name, *numbers = line.split()
+        numbers = list(map(int, numbers))
+        if kind == "number":
+            setattr(all, name, numbers[0])
+        else:
+            all.__dict__.setdefault(name, Record()).add(*numbers[:2], chr(numbers[2]))
+    return all
+
+
+C = read_layout(LAYOUT)
 
 
 def one_line(text, limit=180):
@@ -59,30 +95,23 @@ def forget_code():
 
 
 class Cage:
-    """The judge: a control page, two files of buffers, two pipes. Offsets are those of
-    judge/protocol/call.h."""
-
-    ANSWER, ERROR, CALL, PLAN = 192, 320, 512, 4096
-    FILE, TASK, FOLDER, SLOTS, SLOT_BYTES = PLAN + 48, PLAN + 112, PLAN + 304, PLAN + 1328, 1296
-    MAPS, MAP_BYTES, ARGS, ARGS_BYTES = PLAN + 42800, 32, 67664, 512
-    SHAPES, SHAPE_BYTES, SCRIPT = 84048, 40, 104528
+    """The judge: a control page, as judge/protocol/call.h has it, two files of buffers, two pipes."""
 
     def __init__(self, control, inputs, outputs, go, done):
         self.go, self.done = go, done
         self.control = shared(control, mmap.PROT_READ | mmap.PROT_WRITE)
         os.close(control)
         self.inputs, self.outputs = inputs, outputs
-        _, self.n_threads, self.n_slots, self.n_maps = struct.unpack_from("4I", self.control, self.PLAN)
-        self.has_script, = struct.unpack_from("I", self.control, self.SCRIPT)
-        self.task = text_of(self.control[self.TASK:self.TASK + 64])
-        self.folder = text_of(self.control[self.FOLDER:self.FOLDER + 512])
-        self.file = os.path.join(self.folder, text_of(self.control[self.FILE:self.FILE + 64]))
+        self.n_threads, self.n_slots, self.n_maps = C.counts.get(self.control)
+        self.has_script, = C.script.get(self.control)
+        self.task, self.folder, file = (text_of(r.get(self.control)[0]) for r in (C.task, C.folder, C.file))
+        self.file = os.path.join(self.folder, file)
 
     def map(self):
         """Maps inputs and outputs, before the entrant is loaded."""
         self.maps = []
         for i in range(self.n_maps):
-            address, n_bytes, offset, out = struct.unpack_from("3QI", self.control, self.MAPS + i * self.MAP_BYTES)
+            address, n_bytes, offset, out = C.map.get(self.control, C.maps + i * C.map_bytes)
             prot = mmap.PROT_READ | mmap.PROT_WRITE if out else mmap.PROT_READ
             shared(self.outputs if out else self.inputs, prot, address, n_bytes, offset)
             self.maps.append((out, offset, offset + n_bytes, address))
@@ -99,26 +128,25 @@ class Cage:
 
     def args(self, i):
         """The args struct of a slot's next call."""
-        at = self.ARGS + i * self.ARGS_BYTES
-        return bytes(self.control[at:at + self.ARGS_BYTES])
+        at = C.args + i * C.args_bytes
+        return bytes(self.control[at:at + C.args_bytes])
 
     def slot(self, i):
         """A slot's buffers as (name, role, dtype, rows, cols, stride, offset, n_bytes), and its numbers."""
-        at = self.SLOTS + i * self.SLOT_BYTES
-        n_bufs, n_scalars, _, integers = struct.unpack_from("4I", self.control, at)
+        at = C.slots + i * C.slot_bytes
+        n_bufs, n_scalars, integers = C.slot.get(self.control, at)
         bufs, scalars = [], {}
         for b in range(n_bufs):
-            name, *rest = struct.unpack_from("16s2I3q2Q", self.control, at + 80 + 64 * b)
+            name, *rest = C.buf.get(self.control, at + C.bufs + b * C.buf_bytes)
             bufs.append((text_of(name), *rest))
         for s in range(n_scalars):
-            name, value = struct.unpack_from("16sd", self.control, at + 80 + 1024 + 24 * s)
+            name, value = C.scalar.get(self.control, at + C.scalars + s * C.scalar_bytes)
             scalars[text_of(name)] = int(value) if integers >> s & 1 else value
         return bufs, scalars
 
     def shape(self, i, b):
         """The shape of buffer b of a slot, as in the API."""
-        at = self.SHAPES + (16 * i + b) * self.SHAPE_BYTES
-        n_axes, *extents = struct.unpack_from("5q", self.control, at)
+        n_axes, *extents = C.shape.get(self.control, C.shapes + (C.bufs_most * i + b) * C.shape_bytes)
         return tuple(extents[:n_axes])
 
     def ready(self):
@@ -126,9 +154,8 @@ class Cage:
 
     def refuse(self, text):
         """Reports that the entrant cannot be called, and exits."""
-        line = one_line(text)
-        self.control[self.ERROR + 8:self.ERROR + 9 + len(line)] = line + b"\0"
-        struct.pack_into("I", self.control, self.ERROR, MISSING)
+        C.text.put(self.control, one_line(text))
+        C.reason.put(self.control, C.missing)
         sys.exit(1)
 
     def wait(self):
@@ -138,10 +165,10 @@ class Cage:
         return self.order()
 
     def order(self):
-        return struct.unpack_from("2I", self.control, self.CALL)
+        return C.call.get(self.control)
 
     def answer(self, status):
-        struct.pack_into("iIQ", self.control, self.ANSWER, status, 0, 0)
+        C.answer.put(self.control, status, 0, 0)
         os.write(self.done, b"d")
 
 
@@ -238,7 +265,7 @@ def no_memory_files(call, arch):
 
 class DeviceArray:
     def __init__(self, address, dtype, shape, strides):
-        kind = {0: "<f4", 1: "<f8", 2: "<f2", 3: "<u2", 4: "|u1", 6: "<i4"}[dtype]
+        kind = {C.f32: "<f4", C.f64: "<f8", C.f16: "<f2", C.bf16: "<u2", C.u8: "|u1", C.i32: "<i4"}[dtype]
         self.__cuda_array_interface__ = {"shape": shape, "strides": strides, "typestr": kind,
                                          "data": (address, False), "version": 3}
 
@@ -254,11 +281,11 @@ class GpuCage(Cage):
     def open(self):
         """Loads the driver, then locks files: the driver cannot start under the lock."""
         self.driver = Driver()
-        held, = struct.unpack_from("I", self.control, self.ERROR + 4)
-        birth, = struct.unpack_from("I", self.control, self.PLAN + 20)
+        held, = C.held.get(self.control)
+        birth, = C.birth.get(self.control)
         if lock_files(self.folder) and no_memory_files(*map(int, sys.argv[7:9])):
-            struct.pack_into("I", self.control, self.ERROR + 4, held | 16)  # TS_HELD_LANDLOCK
-        elif not birth & 2:  # TS_BORN_UNSAFE
+            C.held.put(self.control, held | C.landlock)
+        elif not birth & C.unsafe:
             self.refuse("it cannot be confined here: no landlock")
 
     def map(self):
@@ -268,18 +295,18 @@ class GpuCage(Cage):
         with socket.socket(fileno=self.inputs) as giver:
             while left:
                 room = socket.CMSG_SPACE(4)
-                what, rights, _, _ = giver.recvmsg(32, room)
-                slot, buf, n, offset, writable, left = struct.unpack("2i2Q2I", what)
+                what, rights, _, _ = giver.recvmsg(C.kept_bytes, room)
+                slot, buf, n, offset, writable, left = C.kept.get(what)
                 fd = array.array("i", rights[0][2][:4])[0]
                 self.address[slot, buf] = self.driver.place(fd, n, writable) + offset
-        self.turn = self.driver.load_nothing(bytes(self.control[-4096:]).split(b"\0", 1)[0])
+        self.turn = self.driver.load_nothing(C.nothing.get(self.control)[0].split(b"\0", 1)[0])
 
-    SIZE = {0: 4, 1: 8, 2: 2, 3: 2, 4: 1, 6: 4}
+    SIZE = {C.f32: 4, C.f64: 8, C.f16: 2, C.bf16: 2, C.u8: 1, C.i32: 4}
 
     def wait(self):
         """At go, makes the device switch to this process while the entrant's code runs."""
         order = super().wait()
-        if order and order[0] == 0:
+        if order and order[0] == C.run:
             self.turn()
         return order
 
@@ -290,10 +317,10 @@ class GpuCage(Cage):
         if "torch" in sys.modules:
             import torch
             if not (rows and cols):
-                kinds = {0: torch.float32, 1: torch.float64, 2: torch.float16, 3: torch.bfloat16,
-                         6: torch.int32}
+                kinds = {C.f32: torch.float32, C.f64: torch.float64, C.f16: torch.float16,
+                         C.bf16: torch.bfloat16, C.i32: torch.int32}
                 return torch.empty(shape, dtype=kinds[dtype], device="cuda")
-            if dtype != 3:
+            if dtype != C.bf16:
                 return torch.as_tensor(given, device="cuda")
             given.__cuda_array_interface__["typestr"] = "<i2"  # older versions lack uint16
             return torch.as_tensor(given, device="cuda").view(torch.bfloat16)
@@ -322,7 +349,7 @@ def load(cage):
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
     sys.modules["entrant"] = module
-    with open(6, "rb") as file:
+    with open(C.object_fd, "rb") as file:
         source = file.read()
     # Triton compiles the source text of a function, so linecache must know it.
     lines = source.decode("utf-8", "replace").splitlines(True)
@@ -392,180 +419,7 @@ class Call:
                     put(self.out[name], value)
 
 
-class Model:
-    """One of the judge's models: strings in, logits of the next token out. judge/script/toy.c computes them, so
-    all languages get the same bits."""
-
-    def __init__(self, np, address, fails):
-        import ctypes as c
-        own, self.n_vocab, following, forward = struct.unpack("PqPP", c.string_at(address, 32))
-        at, n, pointers = c.c_void_p, c.c_int64, c.c_void_p
-        self._np, self._own, self._failure = np, own, ArithmeticError if fails else ValueError
-        self._next = c.CFUNCTYPE(c.c_int, at, n, at, pointers, at)(following)
-        self._forward = c.CFUNCTYPE(c.c_int, at, n, at, at, at, n, at, at)(forward)
-
-    def next(self, strings):
-        """Logits of the token after each string: float32, (len(strings), n_vocab)."""
-        np = self._np
-        rows = [np.ascontiguousarray(string, np.int32) for string in strings]
-        lengths = np.array([row.size for row in rows], np.int64)
-        places = np.array([row.ctypes.data for row in rows], np.uintp)
-        out = np.empty((len(rows), self.n_vocab), np.float32)
-        if self._next(self._own, len(rows), *(a.ctypes.data for a in (lengths, places, out))):
-            raise self._failure("next: the model failed, or got an empty string or a token outside the vocabulary")
-        return out
-
-    def forward(self, token, position, visible, want):
-        """One pass: row r sees row c if visible[r, c]. Logits of the token after each row of want."""
-        np = self._np
-        token = np.ascontiguousarray(token, np.int32)
-        position = np.ascontiguousarray(position, np.int64)
-        visible = np.ascontiguousarray(visible, bool).reshape(token.size, token.size)
-        want = np.ascontiguousarray(want, np.int64)
-        out = np.empty((want.size, self.n_vocab), np.float32)
-        token_at, position_at, visible_at, want_at, out_at = (
-            a.ctypes.data for a in (token, position, visible, want, out))
-        if position.size != token.size or self._forward(
-                self._own, token.size, token_at, position_at, visible_at, want.size, want_at, out_at):
-            raise self._failure("forward: the model failed, or got an invalid row or token")
-        return out
-
-
-class Script:
-    """One slot of a challenge with a script: C code plays it (python/ask.h), and requests the next call of
-    one of the entrant's functions."""
-
-    INTEGER, REAL, TEXT, VIEW, LENT, LIST, LISTS, RECORD, MODEL = range(9)
-    HEAD, VALUE, GIVEN = struct.Struct("16s10i"), struct.Struct("16s2i5qd2P"), 24
-    REFUSALS = ValueError, MemoryError, KeyError, ArithmeticError
-
-    def __init__(self, np, kinds, cage, function, i):
-        import ctypes
-        self.np, self.c, self.cage, self.i, self.function = np, ctypes, cage, i, function
-        self.library = ctypes.CDLL("/proc/self/fd/10")
-        size = self.HEAD.size + (self.GIVEN + 8) * self.VALUE.size
-        self.asked = memoryview((ctypes.c_ubyte * size).in_dll(self.library, "ts_player_asked")).cast("B")
-
-    def __call__(self):
-        self.objects, answer = {}, 0
-        self.library.ts_player_start(self.cage.task.encode(), self.cage.args(self.i))
-        while True:
-            status = self.library.ts_player_next(answer)
-            if status >= 0:
-                return status
-            answer = self.answer()
-
-    def answer(self):
-        """Makes the requested call; returns its status."""
-        name, which, drop, ragged, *refusals, n_given, n_back, _ = self.HEAD.unpack_from(self.asked)
-        if drop:
-            del self.objects[which]
-            return 0
-        back, lent = self.values(self.GIVEN, n_back), []
-        try:
-            places, names = self.arguments(iter(self.values(0, n_given)), lent)
-            result = self.call(which, text_of(name), places, names)
-            if ragged:
-                self.put_beams(result, *(self.array(v[2], v[4:4 + v[3]], v[9]) for v in back))
-            else:
-                self.put_all(back, result)
-        except self.REFUSALS as error:
-            for kind, status in zip(self.REFUSALS, refusals):
-                if status and isinstance(error, kind):
-                    return status
-            raise
-        for array in lent:
-            array.reshape(-1).view(self.np.uint8)[...] = 255
-        return 0
-
-    def values(self, first, n):
-        at = self.HEAD.size + first * self.VALUE.size
-        return list(self.VALUE.iter_unpack(self.asked[at:at + n * self.VALUE.size]))
-
-    def call(self, which, name, places, names):
-        if which < 0:
-            return self.function(**asked_for(self.function, names))
-        if not name:
-            self.objects[which] = self.function(*places)
-            return None
-        member = getattr(self.objects[which], name)
-        return member(*places, **names) if callable(member) else member
-
-    def arguments(self, values, lent):
-        """Positional and keyword arguments."""
-        places, names = [], {}
-        for value in values:
-            argument, name = self.argument(value, values, lent), text_of(value[0])
-            if name:
-                names[name] = argument
-            else:
-                places.append(argument)
-        return places, names
-
-    def argument(self, value, behind, lent):
-        _, kind, letter, n_axes, *extents, integer, real, data, more = value
-        if kind == self.INTEGER:
-            return integer
-        if kind == self.REAL:
-            return real
-        if kind == self.TEXT:
-            return self.c.string_at(data).decode()
-        if kind == self.MODEL:
-            return Model(self.np, data, integer)
-        if kind == self.RECORD:
-            return types.SimpleNamespace(**self.arguments(itertools.islice(behind, integer), lent)[1])
-        if kind == self.LISTS:
-            ends = self.np.cumsum(self.array(ord("q"), extents[:1], more)).tolist()
-            tokens = self.array(ord("i"), ends[-1:] or [0], data).tolist()
-            return [tokens[begin:end] for begin, end in zip([0] + ends, ends)]
-        array = self.array(letter, extents[:n_axes], data)
-        if kind == self.LIST:
-            return array.tolist()
-        if kind == self.LENT:
-            lent.append(array.copy())
-            return lent[-1]
-        array.flags.writeable = False
-        return array
-
-    def array(self, letter, shape, data):
-        """An array over the player's memory; zeros if there is none."""
-        kind = self.np.dtype(chr(letter))
-        n_bytes = kind.itemsize * math.prod(shape)
-        if not n_bytes or not data:
-            return self.np.zeros(shape, kind)
-        return self.np.frombuffer((self.c.c_ubyte * n_bytes).from_address(data), kind).reshape(shape)
-
-    def put_all(self, back, result):
-        results = (result,) if len(back) == 1 else tuple(result) if back else ()
-        if len(results) != len(back):
-            raise ValueError("got %d results, expected %d" % (len(results), len(back)))
-        for (_, kind, letter, n_axes, *extents, _, _, data, more), value in zip(back, results):
-            if kind == self.INTEGER:
-                self.c.c_int64.from_address(data).value = int(value)
-            elif kind == self.REAL:
-                self.c.c_double.from_address(data).value = float(value)
-            elif kind == self.LIST:
-                to = self.array(ord("i"), extents[:1], data)
-                to[...] = -1
-                to[:len(value)] = self.np.asarray(value, self.np.int32)[:to.size]
-                self.c.c_int64.from_address(more).value = len(value)
-            elif data:
-                to = self.array(letter, extents[:n_axes], data)
-                put(to, self.np.reshape(value, to.shape))
-
-    def put_beams(self, found, n_found, length, tokens, logprob, score, finished):
-        n, width, steps = tokens.shape
-        if len(found) != n or any(len(item) > width for item in found):
-            raise ValueError("expected the beams of %d items, at most %d each" % (n, width))
-        tokens[...], length[...], finished[...] = -1, 0, 0
-        logprob[...] = score[...] = -self.np.inf
-        for i, item in enumerate(found):
-            n_found[i] = len(item)
-            for k, (beam, logprob[i, k], score[i, k], ends) in enumerate(item):
-                if len(beam) > steps:
-                    raise ValueError("got a beam of %d tokens, expected at most %d" % (len(beam), steps))
-                tokens[i, k, :len(beam)] = beam
-                length[i, k], finished[i, k] = len(beam), bool(ends)
+# The build puts runner_script.py here: Script.
 
 
 def last_of(error):
@@ -585,11 +439,11 @@ def serve(cage, calls):
             return
         verb, slot = order
         status = 0
-        if verb == 0:
+        if verb == C.run:
             try:
                 status = calls[slot]() or 0
             except Exception as error:
-                status = UNSUPPORTED if isinstance(error, NotImplementedError) else CRASHED
+                status = C.unsupported if isinstance(error, NotImplementedError) else CRASHED
                 os.write(2, one_line(last_of(error)) + b"\n")
         cage.answer(status)
 
@@ -600,7 +454,8 @@ def main():
         os.environ[name] = str(max(1, cage.n_threads))
     import numpy as np
     np.seterr(all="ignore")
-    kinds = {0: np.float32, 1: np.float64, 2: np.float16, 3: np.uint16, 4: np.uint8, 6: np.int32}
+    kinds = {C.f32: np.float32, C.f64: np.float64, C.f16: np.float16, C.bf16: np.uint16, C.u8: np.uint8,
+             C.i32: np.int32}
     on_device = isinstance(cage, GpuCage)
     cage.open() if on_device else cage.map()
     function = load(cage)

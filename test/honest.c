@@ -253,7 +253,7 @@ static void ask_block(entrant *e, const ts_task *t, const ts_case *const *c, int
     snprintf(object, sizeof object, "/proc/self/fd/%d", e->built.object);
     if (e->e.cls == TS_PYTHON) {
         snprintf(object, sizeof object, "%.60s/%s", folder, ts_entrant_main(&e->e)->name);
-        p.folder = folder, p.python = python, p.runner = TS_TEST_SOURCE "/python/runner.py";
+        p.folder = folder, p.python = python, p.runner = TS_TEST_RUNNER;
     }
     ts_cage *k = ts_cage_start(&p, why, sizeof why);
     if (!k) {
@@ -314,8 +314,7 @@ static void find_python(void)
 static bool prepare(entrant *e)
 {
     const bool numpy = *python;
-    ts_places  places = { .include = TS_TEST_SOURCE "/include",
-                          .runner = TS_TEST_SOURCE "/python/runner.py" };
+    ts_places  places = { .include = TS_TEST_SOURCE "/include", .runner = TS_TEST_RUNNER };
     ts_refusal why;
     e->built.object = e->built.launch = -1;
     if (!ts_entrant_read(e->path, NULL, &e->e, &why) ||

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runner.py - python/runner.py from outside: a control page as judge/protocol/call.h lays it out, and no cage."""
+"""runner.py BUILD - tests BUILD/runner.py from outside: a control page as judge/protocol/call.h has it, no cage."""
 import importlib.util
 import os
 import re
@@ -14,12 +14,13 @@ except ImportError:
     print("skipped: no NumPy")
     sys.exit(77)
 
-RUNNER = os.path.join(os.path.dirname(__file__), "..", "python", "runner.py")
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+RUNNER = os.path.join(sys.argv[1], "runner.py")
 spec = importlib.util.spec_from_file_location("runner", RUNNER)
-Cage = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(Cage)
-Cage, SIZE = Cage.Cage, Cage.GpuCage.SIZE
-F32, BF16, I32 = 0, 3, 6
+runner = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+C, SIZE = runner.C, runner.GpuCage.SIZE
+F32, BF16, I32 = C.f32, C.bf16, C.i32
 IN, OUT, INOUT = 0, 1, 2
 VECTORS = "gamma", "mean", "dgamma", "lse"  # have one axis
 REGION = 0x21 << 40  # where nothing else is mapped
@@ -41,26 +42,25 @@ class Entrant:
         for name, text in dict(other or {}, **{"main.py": source}).items():
             with open(os.path.join(self.folder.name, name), "w") as file:
                 file.write(text)
-        control = bytearray(Cage.SCRIPT + 4)
-        struct.pack_into("4I", control, Cage.PLAN, 2, 1, 1, 2)
+        control = bytearray(C.control_bytes)
+        C.counts.put(control, 1, 1, 2)
         for out in 0, 1:  # each file on one page
-            struct.pack_into("3QI", control, Cage.MAPS + out * Cage.MAP_BYTES, REGION + (out << 20), 4096, 0, out)
-        control[Cage.TASK:Cage.TASK + len(task)] = task.encode()
-        control[Cage.FILE:Cage.FILE + 7] = b"main.py"
-        where = self.folder.name.encode()
-        control[Cage.FOLDER:Cage.FOLDER + len(where)] = where
-        at = Cage.SLOTS
+            C.map.put(control, REGION + (out << 20), 4096, 0, out, at=C.maps + out * C.map_bytes)
+        C.task.put(control, task.encode())
+        C.file.put(control, b"main.py")
+        C.folder.put(control, self.folder.name.encode())
+        at = C.slots
         integers = sum(isinstance(value, int) << i for i, value in enumerate(scalars.values()))
-        struct.pack_into("4I", control, at, len(bufs), len(scalars), 0, integers)
-        struct.pack_into("I", control, Cage.CALL + 48, 1)
+        C.slot.put(control, len(bufs), len(scalars), integers, at=at)
+        C.threads.put(control, 1)
         for i, (name, *rest) in enumerate(bufs):
             _, dtype, rows, cols, stride, _ = rest
             n_bytes = ((rows - 1) * stride + cols) * SIZE[dtype] if rows and cols else 0
-            struct.pack_into("16s2I3q2Q", control, at + 80 + 64 * i, name.encode(), *rest, n_bytes)
-            shape = (1, cols) if name in VECTORS else (2, rows, cols)
-            struct.pack_into("%dq" % len(shape), control, Cage.SHAPES + i * Cage.SHAPE_BYTES, *shape)
+            C.buf.put(control, name.encode(), *rest, n_bytes, at=at + C.bufs + i * C.buf_bytes)
+            shape = (1, cols, 0, 0, 0) if name in VECTORS else (2, rows, cols, 0, 0)
+            C.shape.put(control, *shape, at=C.shapes + i * C.shape_bytes)
         for i, (name, value) in enumerate(scalars.items()):
-            struct.pack_into("16sd", control, at + 80 + 1024 + 24 * i, name.encode(), value)
+            C.scalar.put(control, name.encode(), value, at=at + C.scalars + i * C.scalar_bytes)
         self.files = [tempfile.TemporaryFile() for _ in range(3)]
         for file, content in zip(self.files, (control, inputs, b"\xff" * 4096)):
             file.write(content)
@@ -89,14 +89,14 @@ class Entrant:
         """The status."""
         os.write(self.go, b"g")
         os.read(self.done, 1)
-        return struct.unpack_from("i", self.read(0), Cage.ANSWER)[0]
+        return C.answer.get(self.read(0))[0]
 
     def read(self, i):
         return os.pread(self.files[i].fileno(), 1 << 17, 0)
 
     def refused(self):
-        reason, = struct.unpack_from("I", self.read(0), Cage.ERROR)
-        return reason, self.read(0)[Cage.ERROR + 8:Cage.ERROR + 192].split(b"\0")[0].decode()
+        page = self.read(0)
+        return C.reason.get(page)[0], C.text.get(page)[0].split(b"\0")[0].decode()
 
     def end(self):
         """Its exit status and standard error."""
@@ -198,17 +198,41 @@ e = Entrant("layernorm_forward", "def layernorm_forward(x, out):\n"
 expect("no rows: status", e.call(), 0)
 expect("no rows: said", e.end()[1], "")
 
-# The offsets are those that judge/protocol/call.h asserts.
-header = os.path.join(os.path.dirname(__file__), "..", "judge", "call.h")
-if os.path.exists(header):
-    with open(header) as file:
-        asserted = dict(re.findall(r"offsetof\(ts_\w+, ([\w.]+)\) == (\d+)", file.read()))
-    for name, got in (("answer", Cage.ANSWER), ("error", Cage.ERROR), ("call", Cage.CALL),
-                      ("plan", Cage.PLAN), ("args", Cage.ARGS), ("shape", Cage.SHAPES),
-                      ("script", Cage.SCRIPT), ("map", Cage.MAPS - Cage.PLAN),
-                      ("task", Cage.TASK - Cage.PLAN),
-                      ("symbol", Cage.FILE - Cage.PLAN), ("folder", Cage.FOLDER - Cage.PLAN), ("slot", Cage.SLOTS - Cage.PLAN)):
-        expect("call.h: " + name, got, int(asserted.get(name, -1)))
+
+def numbers(path, pattern):
+    """The numbers by name that a file has, where the pattern matches."""
+    with open(os.path.join(SOURCE, path)) as file:
+        found = {}
+        for names, values in re.findall(pattern, file.read()):
+            found.update(zip(re.findall(r"\w+", names), map(int, re.findall(r"\d+", values))))
+    return found
+
+
+# A record skips what it does not list, and writes no byte before or after itself.
+r = runner.Record()
+r.add(4, 4, "I")
+r.add(16, 12, "i")
+page = bytearray(b"\xff" * 32)
+r.put(page, 1, 2, 3, -4)
+expect("record: bytes", bytes(page), b"\xff" * 4 + struct.pack("<I8x3i", 1, 2, 3, -4) + b"\xff" * 4)
+expect("record: values", r.get(page), (1, 2, 3, -4))
+try:
+    r.add(20, 4, "i")
+    expect("record: members that overlap", "taken", "refused")
+except struct.error:
+    pass
+
+# Exploits and a test have offsets of their own: they cannot include the judge's headers.
+words = numbers("proof/exploit/raw.h", r"(\w+) = (\d+)")
+want = {"SIGNAL": 0, "READY": C.ready // 4, "DONE": C.done // 4, "ANSWER": C.answer.begin // 4, "ERROR": C.reason.begin // 4,
+        "CALL_SLOT": C.call.begin // 4 + 1, "ARGS": C.args // 4, "ARGS_WORDS": C.args_bytes // 4}
+for name, value in want.items():
+    expect("raw.h: " + name, words.get(name), value)
+expect("peek.cu", numbers("proof/exploit/gpu/peek.cu", r"enum \{ (ARGS) = (\d+)"), {"ARGS": C.args})
+expect("forge_done.cu", numbers("proof/exploit/gpu/forge_done.cu", r"(done and status) are at 0, (\d+ and \d+)"),
+       {"done": C.done, "and": C.answer.begin})
+expect("cage_runner.py", numbers("test/cage_runner.py", r"(?m)^(PLAN, .*?) = ([\d, ]+)$"),
+       {"PLAN": C.plan, "SLOT": C.slots - C.plan, "SLOT_BYTES": C.slot_bytes, "BUF": C.bufs})
 
 print("%d failures" % failures)
 sys.exit(failures != 0)

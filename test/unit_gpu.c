@@ -213,7 +213,7 @@ TEST(second_processes_are_frozen)
                              .object = object,
                              .folder = src,
                              .python = python,
-                             .runner = TS_TEST_SOURCE "/python/runner.py",
+                             .runner = TS_TEST_RUNNER,
                              .task = &ts_task_probe,
                              .n_slots = 1,
                              .slot = { &c },

@@ -2,7 +2,7 @@
 /* call.h - the control page, which judge and cage share in addition to the buffers: a plan that is
  * read once, and the words of the call protocol.
  *
- * Offsets are fixed (asserted below), because the Python runner reads the page too.
+ * The Python runner reads the page too: the build writes the offsets into it (cmake/layout.c).
  *
  * The entrant can write every byte of it. The judge keeps its own copy of what it wrote, and values
  * that it reads back can only make a verdict worse.
@@ -27,30 +27,10 @@
  * means that the entrant is loaded. For an entrant that cannot be loaded the runner sets error.text
  * and error.reason = TS_STOP_MISSING, and calls exit(1). On a device the runner launches an empty
  * kernel at go, before the call: the device takes some 200 us to switch to this process, and work
- * enqueued in the meantime waits.
- *
- * Offsets for the Python runner, little-endian; u4 is an unsigned integer of 4 bytes. In the page:
- *   192 i4 status, written before "done"; 320 u4 error.reason; 328 error.text, 184 bytes
- *   512 u4 verb (0 run); 516 u4 slot; 524 i4 n_threads (of ts_exec)
- *   4096 the plan
- *   67664 args of 512 bytes, one per slot, with pointers into the maps of the plan
- *   84048 shapes of 40 bytes, 16 per slot in the order of its buffers: i8 n_axes, 4 extents
- *   104528 u4 script
- *   the last 4096 bytes: PTX of ts_nothing, 0-terminated
- * In the plan:
- *   4 u4 n_threads; 8 u4 n_slots; 12 u4 n_maps; 48 the entrant's file, 112 task, 304 folder, all
- *   0-terminated; 1328 slots of 1296 bytes
- *   42800 maps of 32 bytes: u8 address, bytes, offset, u4 1 for outputs
- * In a slot:
- *   0 u4 n_bufs; 4 u4 n_scalars; 8 u4 dtype; 12 u4 bit mask of scalars that are integers
- *   16 eight i8 dimensions
- *   80 buffers of 64 bytes: name 16, u4 role, u4 dtype, i8 n_rows, n_cols, row_stride, u8 offset,
- *   n_bytes
- *   1104 scalars of 24 bytes: name 16, f8 value, as of the slot's next call */
+ * enqueued in the meantime waits. */
 #ifndef TS_CALL_H
 #define TS_CALL_H
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -200,21 +180,5 @@ typedef struct ts_control {
     uint64_t      abi;                 /* ts_abi_hash of the judge: the cage's own must be equal */
     _Alignas(4096) char nothing[4096]; /* PTX, for the Python runner */
 } ts_control;
-
-static_assert(offsetof(ts_control, ready) == 64 && offsetof(ts_control, done) == 128, "words");
-static_assert(offsetof(ts_control, answer) == 192 && offsetof(ts_control, fault) == 256, "answers");
-static_assert(offsetof(ts_control, error) == 320 && offsetof(ts_control, call) == 512, "call");
-static_assert(offsetof(ts_control, plan) == 4096, "the plan begins a page");
-static_assert(offsetof(ts_control, args) == 67664,
-              "proof/exploit/raw.h and proof/exploit/gpu/peek.cu look there");
-static_assert(offsetof(ts_control, shape) == 84048 && sizeof(ts_call_shape) == 40, "shapes");
-static_assert(offsetof(ts_control, script) == 104528, "script");
-static_assert(sizeof(ts_call_buf) == 64 && sizeof(ts_call_scalar) == 24, "buf, scalar");
-static_assert(sizeof(ts_call_slot) == 80 + 16 * 64 + 8 * 24, "slot: 1296 bytes");
-static_assert(offsetof(ts_call_plan, symbol) == 48 && offsetof(ts_call_plan, task) == 112, "plan");
-static_assert(offsetof(ts_call_plan, dim_name) == 176 && offsetof(ts_call_plan, folder) == 304, "");
-static_assert(offsetof(ts_call_plan, slot) == 1328, "slots, from the plan's beginning");
-static_assert(offsetof(ts_call_plan, map) == 42800 && sizeof(ts_map) == 32,
-              "maps, from the plan's beginning");
 
 #endif

@@ -46,7 +46,7 @@ static void find_nvcc(ts_places *p)
 
 bool ts_places_find(ts_places *p)
 {
-    static const char *const runner[] = { "../python/runner.py", "../share/touchstone/runner.py" };
+    static const char *const runner[] = { "runner.py", "../share/touchstone/runner.py" };
     char                     self[3072];
     const ssize_t            n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) return false;

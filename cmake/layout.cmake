@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# layout.cmake - cmake -DOBJECT=layout.o -DIN=python -DOUT=runner.py -P layout.cmake: the runner of Python
+# entrants as one file, with the layout that cmake/layout.c has.
+file(STRINGS ${OBJECT} lines REGEX "^ts_layout (member|number) [A-Za-z0-9_ ]+$")
+list(LENGTH lines n)
+if(n LESS 100)
+    message(FATAL_ERROR "layout: got ${n} lines from ${OBJECT}, expected at least 100")
+endif()
+list(TRANSFORM lines REPLACE "^ts_layout " "")
+list(JOIN lines "\n" layout)
+file(READ ${IN}/runner.py text)
+file(READ ${IN}/runner_script.py script)
+function(put place what)
+    string(FIND "${text}" "${place}" at)
+    if(at EQUAL -1)
+        message(FATAL_ERROR "layout: got no line '${place}' in ${IN}/runner.py, expected one")
+    endif()
+    string(REPLACE "${place}" "${what}" text "${text}")
+    set(text "${text}" PARENT_SCOPE)
+endfunction()
+put("LAYOUT = \"\"\n" "LAYOUT = \"\"\"\n${layout}\"\"\"\n")
+put("# The build puts runner_script.py here: Script.\n" "${script}")
+file(WRITE ${OUT} "${text}")
