@@ -23,6 +23,37 @@ for what in seccomp landlock namespaces mounts; do
         complain "without $what: $(cat "$tmp/err")"
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain "without $what: more than a line"
 done
+# What every machine can do must be done, for a sealed entrant too.
+for what in limits capset hostname; do
+    without $what "$tmp/sealed"
+    status=$?
+    [ $status = 3 ] && grep -q 'cannot be confined here' "$tmp/out" "$tmp/err" ||
+        complain "sealed without $what: status $status: $(cat "$tmp/out" "$tmp/err")"
+done
+if [ "$(id -u)" = 0 ]; then # an ordinary judge's cage is in a user namespace from the beginning
+    without userns "$tmp/sealed" || complain "without userns: status $?: $(cat "$tmp/err")"
+    grep -q 'badge reduced' "$tmp/out" || complain 'the badge is full without user namespaces'
+    "$build/test/without" userns "$build/touchstone" judge --selfcheck >"$tmp/out"
+    grep -q 'NO *namespaces *no user namespace' "$tmp/out" || complain "--selfcheck without userns: $(cat "$tmp/out")"
+fi
+# An entrant gets no descriptor that the judge inherited. Those of class host are 0 to 3 and 6.
+mkdir "$tmp/open"
+sed 's/ts_softmax_topk(/solve(/' "$here/solution/softmax_topk.c" >"$tmp/open/solve.h"
+cp "$here/solution/number.h" "$tmp/open"
+cat >"$tmp/open/open.c" <<'END'
+#include <fcntl.h>
+#include "solve.h"
+ts_status ts_softmax_topk(const ts_softmax_topk_args *a, const ts_exec *x)
+{
+    for (int fd = 4; fd < 100; fd++)
+        if (fd != 6 && fcntl(fd, F_GETFD) >= 0) return TS_E_STATE;
+    return solve(a, x);
+}
+END
+printf '{"name":"open","author":"a test","challenge":"softmax_topk","class":"host","language":"c","sources":["open.c","solve.h","number.h"]}' \
+    >"$tmp/open/entry.json"
+"$build/touchstone" judge --depth quick --no-timing --log "$tmp/log" "$tmp/open" 7<"$0" 8<"$0" 9<"$0" >"$tmp/out" 2>&1
+grep -q 'open *host *PASS' "$tmp/out" || complain "inherited descriptors: $(cat "$tmp/out")"
 without landlock "$tmp/sealed" || complain "sealed without landlock: $(cat "$tmp/err")" # sealed does not need it
 without seccomp "$tmp/sealed" && complain 'sealed without seccomp was judged'
 without landlock --unsafe "$tmp/host" || complain "--unsafe: status $?: $(cat "$tmp/err")"

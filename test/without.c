@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* without.c - runs a program without one of the kernel's features, as on a machine that lacks it.
  *
- *     without seccomp|landlock|namespaces|mounts PROGRAM [ARGUMENT...] */
+ *     without seccomp|landlock|namespaces|mounts|limits|capset|hostname|userns PROGRAM
+ * [ARGUMENT...]
+ *
+ * The steps of judge/cage/seal.c that no machine lacks are here, too, so that their failure is
+ * seen.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
@@ -23,7 +28,11 @@ int main(int argc, char **argv)
     } all[] = { { "seccomp", SYS_seccomp, 0 },
                 { "landlock", SYS_landlock_create_ruleset, 0 },
                 { "namespaces", SYS_clone, CLONE_NEWPID },
-                { "mounts", SYS_mount_setattr, 0 } };
+                { "mounts", SYS_mount_setattr, 0 },
+                { "limits", SYS_prlimit64, 0 },
+                { "capset", SYS_capset, 0 },
+                { "hostname", SYS_sethostname, 0 },
+                { "userns", SYS_unshare, CLONE_NEWUSER } };
     size_t i = 0;
     while (argc > 2 && i < sizeof all / sizeof *all && strcmp(argv[1], all[i].name)) i++;
     if (argc < 3 || i == sizeof all / sizeof *all) return 2;

@@ -148,8 +148,8 @@ static void host_rules(ts_class k)
     if (TS_ISA_OPEN >= 0) rule_if(TS_ISA_OPEN, 1, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_openat, 2, writing, O_RDONLY, errno_of | EACCES);
     rule_if(SYS_clone, 0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM, KILL);
-    rule(SYS_clone3,
-         errno_of | ENOSYS); /* a filter cannot see its flags; libc falls back to clone */
+    /* A filter cannot see its flags; libc falls back to clone. */
+    rule(SYS_clone3, errno_of | ENOSYS);
     rule_if(SYS_fcntl, 1, 8, 0, errno_of | EPERM); /* not F_SETOWN, F_SETSIG, nor seals */
     rule_if(SYS_ioctl, 1, ~0u, FIOCLEX, errno_of | ENOTTY);
     rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
@@ -183,8 +183,8 @@ static void gpu_rules(ts_class k)
     const unsigned errno_of = SECCOMP_RET_ERRNO;
     for (size_t i = 0; i < sizeof gpu_dies / sizeof *gpu_dies; i++) rule(gpu_dies[i], KILL);
     for (size_t i = 0; i < sizeof gpu_may_not / sizeof *gpu_may_not; i++)
-        if (k == TS_GPU_HOST ||
-            gpu_may_not[i] != SYS_memfd_create) /* Python: denied later, by the runner */
+        /* Python: denied later, by the runner. */
+        if (k == TS_GPU_HOST || gpu_may_not[i] != SYS_memfd_create)
             rule(gpu_may_not[i], errno_of | EPERM);
     rule_if_null(SYS_prlimit64, 2, errno_of | EPERM);
     if (k == TS_GPU_HOST) { /* a Python entrant starts compilers */

@@ -107,8 +107,8 @@ static void relocate(int64_t tag, int64_t size_tag)
         const bool relative = ELF64_R_TYPE(r.r_info) == TS_ELF_RELATIVE;
         uint64_t   value = relative ? (uint64_t)o.base : resolve(ELF64_R_SYM(r.r_info));
         value += (uint64_t)r.r_addend;
-        memcpy(o.base + r.r_offset, &value,
-               sizeof value); /* inside writable data: checked before */
+        /* Inside writable data: checked before. */
+        memcpy(o.base + r.r_offset, &value, sizeof value);
     }
 }
 

@@ -309,9 +309,11 @@ int main(void)
     if (cage_control->abi != ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS))
         cage_stop(TS_STOP_SETUP, "judge and cage have different struct layouts; reinstall both");
     plan = cage_control->plan;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setsid();
-    close_range(TS_FD_BUFFERS + 1, ~0u, 0);
+    cage_must(&plan, !prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
+    cage_must(&plan, setsid() >= 0, "setsid");
+    if (close_range(TS_FD_BUFFERS + 1, ~0u,
+                    0)) /* before Linux 5.9: those that the judge inherited */
+        for (long fd = sysconf(_SC_OPEN_MAX) - 1; fd > TS_FD_BUFFERS; fd--) close((int)fd);
     cage_become_nobody(&plan);
     if (ts_in_python(plan.class)) become_python();
     if (!ts_on_gpu(plan.class)) map_buffers();

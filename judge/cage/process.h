@@ -33,17 +33,19 @@ void j_parallel_for(int64_t n, void (*fn)(int64_t i, void *ctx), void *ctx);
 enum { CAGE_FOLDERS = 3, CAGE_PATH = 4096 };
 int  cage_folders(const ts_call_plan *p, char path[CAGE_FOLDERS][CAGE_PATH]);
 bool cage_scratch(const ts_call_plan *p, char path[CAGE_PATH]); /* false: it has none */
-void cage_reach(const ts_call_plan *p);
-bool cage_interpreter(const char *program,
-                      char        path[CAGE_PATH]); /* its dynamic loader; false: none */
+bool cage_reach(const ts_call_plan *p); /* false: some folder is not accessible */
+/* Its dynamic loader; false: none. */
+bool cage_interpreter(const char *program, char path[CAGE_PATH]);
+/* Stops the process if a step of the confinement was not done, unless it was born unsafe. */
+void cage_must(const ts_call_plan *p, bool done, const char *step);
 void cage_become_nobody(const ts_call_plan *p);
 void cage_limit(const ts_call_plan *p);
 void cage_catch_faults(size_t memory_bytes);
 void cage_fault_stack(void); /* for the calling thread */
 void cage_landlock(const ts_call_plan *p);
 void cage_hide_clock(void);
-void cage_insist(const ts_call_plan *p,
-                 unsigned            needed); /* on TS_HELD_*; stops if one is missing */
+/* On TS_HELD_*; stops if one is missing. */
+void cage_insist(const ts_call_plan *p, unsigned needed);
 void cage_seccomp(ts_class k);
 
 /* ---- gpu.c ---- */

@@ -100,23 +100,26 @@ static bool open_up(const char *folder)
     return false;
 }
 
-void cage_reach(const ts_call_plan *p)
+bool cage_reach(const ts_call_plan *p)
 {
     char      path[CAGE_FOLDERS][CAGE_PATH];
     int       tree[CAGE_FOLDERS];
+    bool      reached = true;
     const int n = cage_folders(p, path);
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-        return; /* other processes would see the mounts */
+        return false; /* other processes would see the mounts */
     for (int i = 0; i < n; i++) {
         tree[i] = -1;
-        if (above(path[i], shut))
-            tree[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path[i], CLONE_TREE | O_CLOEXEC);
+        if (!above(path[i], shut)) continue;
+        tree[i] = (int)syscall(SYS_open_tree, AT_FDCWD, path[i], CLONE_TREE | O_CLOEXEC);
+        if (tree[i] < 0) reached = false;
     }
     for (int i = 0; i < n; i++) {
         if (tree[i] < 0) continue;
         above(path[i], open_up);
-        mkdir(path[i], 0755);
-        syscall(SYS_move_mount, tree[i], "", AT_FDCWD, path[i], MOVE_FROM_FD);
+        mkdir(path[i], 0755); /* on failure, unless it is there, the next call fails */
+        if (syscall(SYS_move_mount, tree[i], "", AT_FDCWD, path[i], MOVE_FROM_FD)) reached = false;
         close(tree[i]);
     }
+    return reached;
 }

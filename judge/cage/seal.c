@@ -2,8 +2,10 @@
 /* seal.c - the privileges that the process gives up before it calls the entrant.
  *
  * A confinement that this machine does not support is skipped and missing from error.held; the
- * judge shows it in the entrant's badge. */
+ * judge shows it in the entrant's badge. A step that every machine supports is taken with
+ * cage_must: if it fails, the entrant does not run. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
@@ -26,6 +28,12 @@
 #include "process.h"
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
+
+void cage_must(const ts_call_plan *p, bool done, const char *step)
+{
+    if (done || p->birth & TS_BORN_UNSAFE) return;
+    cage_stop(TS_STOP_SETUP, "it cannot be confined here: %s: %s", step, strerror(errno));
+}
 
 /* CUDA writes to /proc/self, which must be that of this namespace, and to /dev/shm; a Python
  * entrant writes to a folder that vanishes with this process. */
@@ -62,31 +70,39 @@ static bool mount_for_all(const ts_call_plan *p)
     return is_mounted_with("/", ST_RDONLY) && (!own || is_mounted_with(p->folder, ST_NOEXEC));
 }
 
+static void enter_namespaces(const ts_call_plan *p)
+{
+    unsigned held = TS_HELD_NAMESPACE;
+    cage_must(p, !sethostname("cage", 4), "the machine's name");
+    if (ts_in_python(p->class) && geteuid() == 0)
+        cage_must(p, cage_reach(p), "access to Python and the entrant's files");
+    bool mounted = p->class == TS_SEALED || mount_for_all(p);
+    if (ts_on_gpu(p->class) && !mount_for_driver(p)) mounted = false;
+    if (mounted) held |= TS_HELD_MOUNTS;
+    if (p->class != TS_SEALED) held |= TS_HELD_NETWORK;
+    if (geteuid()) held |= TS_HELD_THREADS; /* an ordinary judge's cage has a user namespace */
+    cage_control->error.held |= held;
+}
+
 void cage_become_nobody(const ts_call_plan *p)
 {
-    bool other = false;
-    if (p->birth & TS_BORN_APART) {
-        if (sethostname("cage", 4)) {
-        } /* on failure the entrant learns the machine's name, no more */
-        if (ts_in_python(p->class) && geteuid() == 0) cage_reach(p);
-        bool mounted = p->class == TS_SEALED || mount_for_all(p);
-        if (ts_on_gpu(p->class) && !mount_for_driver(p)) mounted = false;
-        if (mounted) cage_control->error.held |= TS_HELD_MOUNTS;
-        cage_control->error.held |= TS_HELD_NAMESPACE;
-        if (p->class != TS_SEALED) cage_control->error.held |= TS_HELD_NETWORK;
-    }
+    if (p->birth & TS_BORN_APART) enter_namespaces(p);
     if (geteuid() == 0) {
-        other = !setgroups(0, NULL) && !setresgid(NOBODY, NOBODY, NOBODY) &&
-                !setresuid(NOBODY, NOBODY, NOBODY);
-        prctl(PR_SET_DUMPABLE, 1); /* else its own /proc entries belong to root */
-        /* So that its threads are counted separately. */
-        if (unshare(CLONE_NEWUSER)) {} /* else together with those of other entrants */
+        if (!setgroups(0, NULL) && !setresgid(NOBODY, NOBODY, NOBODY) &&
+            !setresuid(NOBODY, NOBODY, NOBODY))
+            cage_control->error.held |= TS_HELD_USER;
+        /* Else its own /proc entries belong to root. */
+        cage_must(p, !prctl(PR_SET_DUMPABLE, 1), "PR_SET_DUMPABLE");
+        if (!unshare(CLONE_NEWUSER)) cage_control->error.held |= TS_HELD_THREADS;
     }
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct   none[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
-    if (!syscall(SYS_capset, &h, none) && other) cage_control->error.held |= TS_HELD_USER;
-    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
+    const bool                      dropped = !syscall(SYS_capset, &h, none);
+    if (!dropped) cage_control->error.held &= ~(unsigned)TS_HELD_USER;
+    cage_must(p, dropped, "capabilities");
+    cage_must(p, !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    /* A change of user clears it. */
+    cage_must(p, !prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
 }
 
 void cage_insist(const ts_call_plan *p, unsigned needed)
@@ -96,10 +112,14 @@ void cage_insist(const ts_call_plan *p, unsigned needed)
     cage_stop(TS_STOP_SETUP, "it cannot be confined here: lacks 0x%x", lacks);
 }
 
-static void limit(int what, uint64_t n)
+/* A limit that is lower already stays: raising it would need a privilege. */
+static void limit(const ts_call_plan *p, int what, uint64_t n)
 {
-    const struct rlimit r = { n, n };
-    setrlimit(what, &r);
+    struct rlimit r;
+    const bool    known = !getrlimit(what, &r);
+    if (known && r.rlim_max < n) n = r.rlim_max;
+    r.rlim_cur = r.rlim_max = n;
+    cage_must(p, known && !setrlimit(what, &r), "resource limits");
 }
 
 /* Bytes of data, and bytes in total, that this process has mapped so far. */
@@ -121,14 +141,14 @@ void cage_limit(const ts_call_plan *p)
     const uint64_t stacks = ((uint64_t)p->n_threads + 4) * 10 * MIB + buffers;
     const uint64_t mapped = python ? 2 * p->region_bytes + 4096 * (uint64_t)MIB + buffers
                                    : mapped_bytes() + 256 * (uint64_t)MIB;
-    limit(RLIMIT_CORE, 0);
+    limit(p, RLIMIT_CORE, 0);
     if (!gpu)
-        limit(RLIMIT_FSIZE, 0); /* a driver writes to memory files; no other file is writable */
-    limit(RLIMIT_NOFILE, gpu ? 1024 : 128);
-    limit(RLIMIT_NPROC, p->n_threads + 128u);
-    limit(RLIMIT_STACK, 8 * MIB);
-    limit(RLIMIT_DATA, p->memory_bytes + stacks);
-    if (!gpu) limit(RLIMIT_AS, mapped + p->memory_bytes + stacks); /* CUDA reserves all of it */
+        limit(p, RLIMIT_FSIZE, 0); /* a driver writes to memory files; no other file is writable */
+    limit(p, RLIMIT_NOFILE, gpu ? 1024 : 128);
+    limit(p, RLIMIT_NPROC, p->n_threads + 128u);
+    limit(p, RLIMIT_STACK, 8 * MIB);
+    limit(p, RLIMIT_DATA, p->memory_bytes + stacks);
+    if (!gpu) limit(p, RLIMIT_AS, mapped + p->memory_bytes + stacks); /* CUDA reserves all of it */
 }
 
 /* ---- faults: record the cause for the judge, and exit ---- */
@@ -155,7 +175,7 @@ void cage_fault_stack(void)
     const size_t  least = 4 * (size_t)getauxval(AT_MINSIGSTKSZ), usual = 64 << 10;
     const size_t  n = least > usual ? least : usual;
     const stack_t s = { .ss_sp = malloc(n), .ss_size = n };
-    if (s.ss_sp) sigaltstack(&s, NULL);
+    if (!s.ss_sp || sigaltstack(&s, NULL)) cage_stop(TS_STOP_SETUP, "no stack for signals");
 }
 
 void cage_catch_faults(size_t memory_bytes)
@@ -164,11 +184,13 @@ void cage_catch_faults(size_t memory_bytes)
     const int              fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT };
     probe_bytes = memory_bytes / 4;
     cage_fault_stack();
-    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &a, NULL);
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+        if (sigaction(fatal[i], &a, NULL)) cage_stop(TS_STOP_SETUP, "signal %d", fatal[i]);
 }
 
 /* ---- Landlock: read access to system libraries and the entrant's own files ---- */
 
+/* Failure leaves the path closed. */
 static void open_path(int rules, const char *path, uint64_t rights)
 {
     struct landlock_path_beneath_attr a = { .allowed_access = rights };
@@ -218,11 +240,11 @@ void cage_hide_clock(void)
 {
     char  line[512];
     FILE *f = fopen("/proc/self/maps", "r");
-    bool  gone = false;
+    bool  gone = f != NULL;
     while (f && fgets(line, sizeof line, f)) {
         unsigned long lo, hi;
         if (!strstr(line, "[vvar") && !strstr(line, "[vdso]")) continue;
-        if (sscanf(line, "%lx-%lx", &lo, &hi) == 2) gone = !munmap((void *)lo, hi - lo);
+        if (sscanf(line, "%lx-%lx", &lo, &hi) != 2 || munmap((void *)lo, hi - lo)) gone = false;
     }
     if (f) fclose(f);
     if (!prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) && gone)

@@ -33,9 +33,8 @@ static ts_cage *living;
 
 void ts_cage_stop_rivals(ts_cage *c)
 {
-    for (ts_cage *other = living; other; other = other->next) {
+    for (ts_cage *other = living; other; other = other->next)
         if (other != c && other->frozen) ts_cage_stop_again(other);
-    }
 }
 
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n)
@@ -67,7 +66,8 @@ static void take_core(ts_cage *c)
     cpu_set_t mine;
     int       last = CPU_SETSIZE - 1;
     c->has_core = true;
-    if (!n_cages++) sched_getaffinity(0, sizeof before_judging, &before_judging);
+    if (!n_cages++ && sched_getaffinity(0, sizeof before_judging, &before_judging))
+        CPU_ZERO(&before_judging); /* more cores than the set has room for: none is reserved */
     for_entrants = before_judging;
     c->shares_core = CPU_COUNT(&before_judging) < 2;
     c->n_cores = c->shares_core ? 1 : CPU_COUNT(&before_judging) - 1;
@@ -80,7 +80,7 @@ static void take_core(ts_cage *c)
     c->cores = for_entrants;
     CPU_ZERO(&mine);
     CPU_SET(last, &mine);
-    sched_setaffinity(0, sizeof mine, &mine);
+    if (sched_setaffinity(0, sizeof mine, &mine)) c->shares_core = true;
 }
 
 static void give_core_back(void)
@@ -99,7 +99,7 @@ void ts_judge_cores(cpu_set_t *cores)
 static int memory(const char *name, size_t n)
 {
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, (off_t)n)) return -1;
+    if (fd >= 0 && ftruncate(fd, (off_t)n)) return close(fd), -1;
     return fd;
 }
 
@@ -245,55 +245,64 @@ typedef struct birth {
     const char *path;
     bool        gpu;
     int         fd[HANDED]; /* will be descriptor i */
+    const char *failed;     /* NULL: it was executed */
 } birth;
 
 /* Runs in the child, which shares the judge's memory until exec. */
 static int be_born(void *arg)
 {
-    const birth *b = arg;
-    char *const  argv[] = { "touchstone-cage", NULL };
+    birth      *b = arg;
+    char *const argv[] = { "touchstone-cage", NULL };
     /* On a device: load whole modules before the first call, and pass on the choice of driver. */
     static char driver[1200];
     const char *asked = b->gpu ? getenv("TOUCHSTONE_LIBCUDA") : NULL;
     char       *env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8",
                     b->gpu ? "CUDA_MODULE_LOADING=EAGER" : NULL, asked ? driver : NULL, NULL };
     if (asked) snprintf(driver, sizeof driver, "TOUCHSTONE_LIBCUDA=%s", asked);
-    sched_setaffinity(0, sizeof for_entrants,
-                      &for_entrants); /* or it would wait for the judge's core */
-    for (int i = 0; i < HANDED; i++)
-        if (b->fd[i] >= 0 && dup2(b->fd[i], i) < 0) _exit(1);
+    /* Without this it would have the judge's core only, and compete with it. */
+    if (CPU_COUNT(&for_entrants) && sched_setaffinity(0, sizeof for_entrants, &for_entrants))
+        b->failed = "the entrants' cores are not available any more";
+    for (int i = 0; i < HANDED; i++) {
+        if (b->fd[i] < 0) close(i); /* a descriptor that the judge inherited */
+        else if (dup2(b->fd[i], i) < 0) b->failed = "no descriptors available";
+    }
+    if (b->failed) _exit(1);
     execve(b->path, argv, env);
+    b->failed = "touchstone-cage cannot be executed";
     _exit(1);
 }
 
 /* A sealed entrant has no system call to reach a network or a file; other classes get an empty
- * network and mount namespace, and start more slowly. */
-static int spawn(ts_cage *c, const char *path, int null, int signal, int err, int buffers)
+ * network and mount namespace, and start more slowly. Returns NULL, or why there is no process. */
+static const char *spawn(ts_cage *c, const char *path, int null, int signal, int err, int buffers)
 {
     const bool sealed = c->plan.class == TS_SEALED, root = geteuid() == 0;
     const int  apart = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
                       (sealed ? 0 : CLONE_NEWNET | CLONE_NEWNS) | (root ? 0 : CLONE_NEWUSER);
     const int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
     char     *stack = malloc(CHILD_STACK);
-    if (!stack) return -1;
+    if (!stack) return "out of memory";
     const bool gpu = ts_on_gpu(c->plan.class); /* does not see the host's buffers */
     birth      b = { path,
                      gpu,
                      { null, null, err, c->control_fd, gpu ? -1 : c->in_fd, gpu ? -1 : c->out_fd,
-                       c->object_fd, signal, signal, c->runner_fd, buffers } };
+                       c->object_fd, signal, signal, c->runner_fd, buffers },
+                     NULL };
     for (int i = 0; i < HANDED; i++) /* duplicated above the target numbers */
-        if (b.fd[i] >= 0) b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE);
+        if (b.fd[i] >= 0 && (b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE)) < 0)
+            b.failed = "no descriptors available";
     const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
     c->control->plan.birth = TS_BORN_APART | unsafe;
-    int pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
-    if (pid < 0) {
+    if (!b.failed) c->pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
+    if (!b.failed && c->pid < 0) {
         c->control->plan.birth = unsafe;
-        pid = clone(be_born, stack + CHILD_STACK, flags, &b);
+        c->pid = clone(be_born, stack + CHILD_STACK, flags, &b);
     }
+    if (c->pid < 0) c->pid = 0, b.failed = "touchstone-cage cannot be started";
     for (int i = 0; i < HANDED; i++)
         if (b.fd[i] >= 0) close(b.fd[i]);
     free(stack);
-    return pid;
+    return b.failed;
 }
 
 static bool keep_memory(ts_cage *c, int give)
@@ -313,25 +322,27 @@ static int player_for(const ts_cage *c)
     return ts_beside("touchstone-player.so", path, sizeof path) ? copy_object(path) : -1;
 }
 
-static bool bear(ts_cage *c)
+/* NULL, or why there is no process. */
+static const char *bear(ts_cage *c)
 {
-    char       path[1024];
-    int        signal[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
-    const bool rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
-    const int  null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    char        path[1024];
+    int         signal[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
+    const bool  rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
+    const int   null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    const char *failed = "touchstone-cage cannot be started";
     if (null >= 0 &&
         !pipe2(err, O_CLOEXEC | O_NONBLOCK) && /* a flood of output blocks neither side */
         (!rung || !socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, signal)) &&
         (!gpu || !socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, given)) &&
         ts_beside("touchstone-cage", path, sizeof path) && (!gpu || keep_memory(c, given[0]))) {
         if (!gpu) given[1] = player_for(c);
-        c->pid = spawn(c, path, null, signal[1], err[1], given[1]);
+        failed = spawn(c, path, null, signal[1], err[1], given[1]);
     }
     const int ends[] = { null, signal[1], err[1], given[0], given[1] };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (ends[i] >= 0) close(ends[i]);
     c->signal_fd = signal[0], c->err_fd = err[0];
-    return c->pid > 0;
+    return failed;
 }
 
 /* The name of the Python file in its folder. */
@@ -391,8 +402,8 @@ static const char *prepare(ts_cage *c)
     if (c->object_fd < 0) return "the object cannot be read";
     if (c->plan.runner) c->runner_fd = copy_object(c->plan.runner);
     if (c->plan.runner && c->runner_fd < 0) return "the runner, or the launch plan, cannot be read";
-    prctl(PR_SET_DUMPABLE, 0); /* no process may attach to the judge */
-    return bear(c) ? NULL : "touchstone-cage cannot be started";
+    if (prctl(PR_SET_DUMPABLE, 0)) return "other processes could attach to the judge";
+    return bear(c);
 }
 
 /* The last line of its output, where programs report errors. */

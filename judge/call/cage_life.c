@@ -201,27 +201,19 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
         r->end = TS_END_SEAL;
     else if (r->signal == SIGKILL || (r->signal && kind == TS_TRAP_MEMORY)) r->end = TS_END_MEMORY;
     else r->end = r->signal ? TS_END_CRASH : TS_END_EXIT;
-    switch (r->end) {
-    case TS_END_SEAL:
+    if (r->end == TS_END_SEAL)
         snprintf(r->text, sizeof r->text, "%s",
                  r->signal == SIGSYS ? "forbidden system call" : "read the time stamp counter");
-        break;
-    case TS_END_CRASH:
-        if (kind == TS_TRAP_DEVICE)
-            snprintf(r->text, sizeof r->text, "on the device: %.180s", c->control->error.text);
-        else
-            snprintf(r->text, sizeof r->text, "signal %d (%s) at address %#llx", r->signal,
-                     strsignal(r->signal), (unsigned long long)c->control->fault.address);
-        break;
-    case TS_END_HANG:
+    else if (r->end == TS_END_HANG)
         snprintf(r->text, sizeof r->text, "no return within the time limit");
-        break;
-    case TS_END_EXIT:
+    else if (r->end == TS_END_EXIT)
         snprintf(r->text, sizeof r->text, "exited with status %d", r->exit_code);
-        break;
-    default:
-        snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));
-    }
+    else if (r->end == TS_END_CRASH && kind == TS_TRAP_DEVICE)
+        snprintf(r->text, sizeof r->text, "on the device: %.180s", c->control->error.text);
+    else if (r->end == TS_END_CRASH)
+        snprintf(r->text, sizeof r->text, "signal %d (%s) at address %#llx", r->signal,
+                 strsignal(r->signal), (unsigned long long)c->control->fault.address);
+    else snprintf(r->text, sizeof r->text, "signal %d (%s)", r->signal, strsignal(r->signal));
     ts_cage_listen(c);
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
 }

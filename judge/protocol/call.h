@@ -76,8 +76,9 @@ enum {
     TS_HELD_TSC = 8,       /* reading the time stamp counter is a fault; no vDSO */
     TS_HELD_LANDLOCK = 16, /* host, python: files */
     TS_HELD_NETWORK = 32,  /* host, python: an empty network */
-    TS_HELD_MOUNTS =
-        64, /* host, python: no file is writable, and none of a Python entrant's is executable */
+    /* host, python: no file is writable, and none of a Python entrant's is executable */
+    TS_HELD_MOUNTS = 64,
+    TS_HELD_THREADS = 128, /* a user namespace, so that its threads are counted apart */
 };
 
 enum {

@@ -346,9 +346,10 @@ static void learn_leads(ts_honest *h)
 
 void ts_held_names(unsigned lacks, char *text, size_t n)
 {
-    static const char *const name[] = { "another user",   "namespaces", "seccomp",
-                                        "a hidden clock", "landlock",   "a network of its own",
-                                        "mounts" };
+    static const char *const name[] = { "another user", "namespaces",
+                                        "seccomp",      "a hidden clock",
+                                        "landlock",     "a network of its own",
+                                        "mounts",       "a count of threads" };
     *text = 0;
     for (size_t i = 0, at = 0; i < sizeof name / sizeof *name; i++)
         if (lacks >> i & 1 && at < n)
@@ -391,8 +392,11 @@ bool ts_guarantee_all(ts_guarantees *g)
     add(g, "other-user", held & TS_HELD_USER,
         "an entrant runs as another user without capabilities",
         "an entrant runs as the judge's user; run the judge as root");
-    add(g, "namespaces", held & TS_HELD_NAMESPACE, "an entrant runs in its own namespaces",
-        "an entrant shares the machine's namespaces");
+    const unsigned own = TS_HELD_NAMESPACE | TS_HELD_THREADS;
+    add(g, "namespaces", (held & own) == own, "an entrant runs in its own namespaces",
+        held & TS_HELD_NAMESPACE
+            ? "no user namespace: the threads of all entrants count as one user's"
+            : "an entrant shares the machine's namespaces");
     char lacks[128];
     ts_held_names(g->host_lacks, lacks, sizeof lacks);
     add(g, "confined", !g->host_lacks,
