@@ -208,7 +208,16 @@ static void hear_out(int signal_fd)
     for (int i = 0; i < 64 && recv(signal_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
 }
 
-/* Thaws the process, arms it, signals go and waits for its reply. */
+/* Thaws the process, arms it, signals go and waits for its reply.
+ *
+ * cpu_outside_ns is exact, because the process is frozen at both ends: CPU times of running threads
+ * are updated only now and then. Threads that are ready spin until go, longer than usual if the
+ * judge was delayed. All but one spin from their wake-up, and waking more threads takes longer.
+ *
+ * The judge spins from arming to go: wall time that is not its CPU time was stolen from its core,
+ * and a correct entrant spins until the judge returns. If much was stolen, the call shows nothing,
+ * and neither does a workspace query, in which there is nothing to gain. An entrant that delays
+ * ready until the judge sleeps pays by its head start. */
 static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
                    line *seen, int n_seen, ts_call *r)
 {
@@ -261,14 +270,7 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const bool frozen = ts_cage_freeze(c);
     r->after_ns = ts_now_ns() - t1;
     if (frozen) r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu1;
-    /* Exact, because the process is frozen at both ends: CPU times of running threads are updated
-     * only now and then. Threads that are ready spin until go, longer than usual if the judge was
-     * delayed. All but one spin from their wake-up, and waking more threads takes longer. */
-    const int cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
-    /* The judge spins from arming to go: wall time that is not its CPU time was stolen from its
-     * core, and a correct entrant spins until the judge returns. If much was stolen, the call shows
-     * nothing, and neither does a workspace query, in which there is nothing to gain. An entrant
-     * that delays ready until the judge sleeps pays by its head start. */
+    const int    cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
     const double away = c->spin ? t0 - arm_ns - spun_ns : 0;
     const double kept = fmax(away, fmax(0, t0 - ready_ns - USUAL_NS));
     r->disturbed = verb != TS_VERB_RUN || away > strike_ns;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template_filter.c - filters of a chat template. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -232,6 +233,14 @@ static json_t *string_filter(ts_template *t, int call, const json_t *v, const ts
     return out;
 }
 
+static json_t *absolute(ts_template *t, const json_t *v)
+{
+    if (!v || !json_is_number(v)) return ts_template_fail(t, "abs of %s", ts_value_kind(v));
+    if (json_is_real(v)) return json_real(fabs(json_real_value(v)));
+    const int64_t n = json_integer_value(v);
+    return json_integer(n < 0 && n > INT64_MIN ? -n : n);
+}
+
 json_t *ts_filter_call(ts_template *t, int call, const json_t *v, const ts_call_args *a)
 {
     int64_t       n = 0;
@@ -275,11 +284,7 @@ json_t *ts_filter_call(ts_template *t, int call, const json_t *v, const ts_call_
     case F_REVERSE:
         return reversed(t, v);
     case F_ABS:
-        if (!v || !json_is_number(v)) return ts_template_fail(t, "abs of %s", ts_value_kind(v));
-        if (json_is_real(v))
-            return json_real(json_real_value(v) < 0 ? -json_real_value(v) : json_real_value(v));
-        n = json_integer_value(v);
-        return json_integer(n < 0 && n > INT64_MIN ? -n : n);
+        return absolute(t, v);
     case F_MAP:
         return mapped(t, v, a);
     case F_SELECT:
