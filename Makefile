@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -137,6 +137,11 @@ install: ## install headers, libraries and program under PREFIX (/usr/local)
 
 uninstall: ## remove what the last `make install` installed
 	@cmake/uninstall.sh build/installed.txt
+
+lint: ## search all C files for defects with clang-tidy 14, its analyzer and cppcheck 2.10; minutes
+	@cmake/setup.sh test
+	@cmake -S . -B build -G Ninja >/dev/null
+	@for tool in tidy cppcheck analyzer; do test/lint.sh build $$tool all || [ $$? = 77 ] || exit 1; done
 
 format: ## lay out the sources with clang-format
 	@test/format.sh --fix

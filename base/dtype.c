@@ -49,7 +49,7 @@ double ts_widen_f16(uint16_t h)
     float          f;
     memcpy(&f, &b, sizeof f);
     if ((h & 0x7c00u) != 0x7c00u) return (double)f * 0x1p112;
-    return h & 0x3ffu ? copysign(NAN, f) : copysign(INFINITY, f);
+    return h & 0x3ffu ? copysign(NAN, (double)f) : copysign(INFINITY, (double)f);
 }
 
 uint8_t ts_narrow_e4m3(double v)

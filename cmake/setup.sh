@@ -21,7 +21,7 @@ any() { # PROGRAM...
 have() { # PACKAGE
     case $1 in
     build-essential) any cc && any c++ ;;
-    cmake | clang | clang-format | pkg-config) any "$1" ;;
+    cmake | clang | clang-format | clang-tidy | cppcheck | pkg-config) any "$1" ;;
     ninja-build) any ninja ;;
     libomp-dev) echo 'int main(void) { return 0; }' | compiles clang -fopenmp ;;
     libclang-rt-dev) echo '#include <stddef.h>
@@ -78,6 +78,8 @@ libcmocka-dev      libcmocka-devel      cmocka         libcmocka-devel          
 pkg-config         pkgconf-pkg-config   pkgconf        pkg-config                  pkgconf                   pkgconf
 clang              clang                clang          clang                       clang                     llvm
 clang-format       clang-tools-extra    clang          clang-tools                 clang-extra-tools         clang-format
+clang-tidy         clang-tools-extra    clang          clang-tools                 clang-extra-tools         llvm
+cppcheck           cppcheck             cppcheck       cppcheck                    cppcheck                  cppcheck
 libclang-rt-dev    compiler-rt          compiler-rt    clang                       compiler-rt               llvm
 libomp-dev         libomp-devel         openmp         libomp-devel                openmp-dev                libomp
 python3-numpy      python3-numpy        python-numpy   python3-numpy               py3-numpy                 numpy
@@ -103,7 +105,7 @@ libraries='libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicroh
 case ${1-} in
 cuda) wanted=$needed ;;
 run) wanted="$needed $libraries" ;;
-test) wanted="$needed $libraries libcmocka-dev pkg-config clang clang-format libclang-rt-dev libomp-dev
+test) wanted="$needed $libraries libcmocka-dev pkg-config clang clang-format clang-tidy cppcheck libclang-rt-dev libomp-dev
     python3-numpy libopenmpi-dev openmpi-bin chromium" ;;
 *) echo "setup.sh: got '${1-}', expected run, test or cuda" >&2 && exit 2 ;;
 esac

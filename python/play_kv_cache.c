@@ -197,7 +197,7 @@ static ts_status kv_status(const ts_kv *c, int64_t layer, int32_t seq, int64_t *
     if (s) return s;
     if (len) *len = got[0];
     if (u) *u = (ts_kv_usage) { got[1], got[2], (size_t)got[3], (size_t)got[4] };
-    return s;
+    return TS_OK;
 }
 
 static const ts_kv_table table = { kv_bytes, kv_create, kv_destroy, kv_open, kv_fork,   kv_truncate,

@@ -1,8 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cuda_module.sh BUILD - tests that the CUDA module exports exactly what base/cuda_module.c and the
-# dispatch tables look up, and the module of mutants exactly the mutants of the lists; and that nothing
-# installed looks for mutants, except the program that checks them.
+# cuda_module.sh BUILD - tests what the CUDA modules export, and that nothing installed but the program
+# looks for mutants.
+#
+# The module exports exactly what base/cuda_module.c and the dispatch tables look up, and the module of
+# mutants exactly the mutants of the lists.
 set -eu
 . "$(dirname "$0")/lib.sh"
 knows() { grep -aq 'libtouchstone_mutant\|CUDA_MUTANTS' "$1"; }

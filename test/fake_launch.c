@@ -107,7 +107,8 @@ static int release(unsigned n)
     }
     if (!n_live) return 0;
     if (n_released) return 1;
-    while (n_at_block < n_live) pause(); /* they wait for each other for ever, as on a device */
+    /* They wait for each other for ever, as on a device. */
+    while (n_at_block < n_live) pause(); /* NOLINT(bugprone-infinite-loop): it is meant */
     for (unsigned i = 0; i < n; i++)
         if (threads[i].state == AT_BLOCK) threads[i].state = READY;
     return 1;

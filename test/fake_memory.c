@@ -220,7 +220,9 @@ int cuMemUnmap(ts_device_ptr p, size_t n)
     const int code = fake_gate();
     if (code) return code;
     if (!r || r->p != p || r->n != n) return INVALID_VALUE;
-    mmap(host(p), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (mmap(host(p), n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
+        return INVALID_VALUE;
     r->of->n_maps--;
     let_go(r->of);
     drop(r);

@@ -241,6 +241,7 @@ static void read_words(const char *path)
 
 static void say(const char *what)
 {
+    /* NOLINTNEXTLINE(bugprone-signal-handler): the process ends after it */
     fprintf(stderr, "%s: %s: seed %llu, run %llu; the input is in %s\n", f.name, what,
             (unsigned long long)f.seed, (unsigned long long)f.n_runs, f.at);
 }

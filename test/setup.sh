@@ -36,12 +36,12 @@ while read -r manager line; do
     expect 1 "setup: missing; install with: $line" "$manager"
     [ ! -e "$tmp/calls" ] || complain "$manager was run: $(cat "$tmp/calls")"
 done <<END
-apt-get sudo apt-get update && sudo apt-get install -y build-essential cmake ninja-build libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev libcmocka-dev pkg-config clang clang-format libclang-rt-dev libomp-dev python3-numpy libopenmpi-dev openmpi-bin chromium
-dnf sudo dnf install -y gcc gcc-c++ make cmake ninja-build jansson-devel openblas-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkgconf-pkg-config clang clang-tools-extra compiler-rt libomp-devel python3-numpy openmpi-devel openmpi chromium
-pacman sudo pacman -S --needed base-devel cmake ninja jansson openblas pcre2 libutf8proc libmicrohttpd cmocka pkgconf clang compiler-rt openmp python-numpy openmpi chromium
-zypper sudo zypper install -y gcc gcc-c++ make cmake ninja libjansson-devel libopenblas_pthreads-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkg-config clang clang-tools libomp-devel python3-numpy openmpi4-devel openmpi4 chromium
-apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev pcre2-dev utf8proc-dev libmicrohttpd-dev cmocka-dev pkgconf clang clang-extra-tools compiler-rt openmp-dev py3-numpy openmpi-dev openmpi chromium
-brew brew install gcc make cmake ninja jansson openblas pcre2 utf8proc libmicrohttpd cmocka pkgconf llvm clang-format libomp numpy open-mpi
+apt-get sudo apt-get update && sudo apt-get install -y build-essential cmake ninja-build libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev libcmocka-dev pkg-config clang clang-format clang-tidy cppcheck libclang-rt-dev libomp-dev python3-numpy libopenmpi-dev openmpi-bin chromium
+dnf sudo dnf install -y gcc gcc-c++ make cmake ninja-build jansson-devel openblas-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkgconf-pkg-config clang clang-tools-extra cppcheck compiler-rt libomp-devel python3-numpy openmpi-devel openmpi chromium
+pacman sudo pacman -S --needed base-devel cmake ninja jansson openblas pcre2 libutf8proc libmicrohttpd cmocka pkgconf clang cppcheck compiler-rt openmp python-numpy openmpi chromium
+zypper sudo zypper install -y gcc gcc-c++ make cmake ninja libjansson-devel libopenblas_pthreads-devel pcre2-devel utf8proc-devel libmicrohttpd-devel libcmocka-devel pkg-config clang clang-tools cppcheck libomp-devel python3-numpy openmpi4-devel openmpi4 chromium
+apk sudo apk add build-base linux-headers cmake samurai jansson-dev openblas-dev pcre2-dev utf8proc-dev libmicrohttpd-dev cmocka-dev pkgconf clang clang-extra-tools cppcheck compiler-rt openmp-dev py3-numpy openmpi-dev openmpi chromium
+brew brew install gcc make cmake ninja jansson openblas pcre2 utf8proc libmicrohttpd cmocka pkgconf llvm clang-format cppcheck libomp numpy open-mpi
 END
 
 # Installs only what is missing; as root without sudo; optional packages are not an error.
@@ -52,7 +52,7 @@ expect 0 'setup: missing; install with: dnf install -y jansson-devel openblas-de
 
 # Nothing is missing: no output.
 system apt-get
-for program in cc c++ cmake ninja clang clang-format pkg-config mpicc mpirun google-chrome; do fake $program; done
+for program in cc c++ cmake ninja clang clang-format clang-tidy cppcheck pkg-config mpicc mpirun google-chrome; do fake $program; done
 fake python3 'echo /usr/bin/python3'
 setup test
 expect 0 '' complete

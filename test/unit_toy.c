@@ -189,8 +189,8 @@ TEST(test_noise)
         assert_true(x[0] > -4 && x[V - 1] < 11);
         for (int64_t t = V - 100; t < V; t++) assert_true(x[t] > x[t - 1]);
         sum[i] = 0;
-        for (int64_t t = 0; t < V; t++) sum[i] += exp(x[t]);
-        best += exp(x[V - 1]) / sum[i] / N;
+        for (int64_t t = 0; t < V; t++) sum[i] += exp((double)x[t]);
+        best += exp((double)x[V - 1]) / sum[i] / N;
         for (int32_t k = 0; k < i; k++) {
             assert_true(in_common(x, row + (int64_t)k * V, V) < V / 50);
             assert_true(fabs(sum[i] / sum[k] - 1) > 1e-9);

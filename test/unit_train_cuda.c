@@ -93,7 +93,7 @@ TEST(equal_to_cpu)
         const float *g = gradient_of(cuda), *h = ts_net_gradient(cpu);
         for (int64_t j = 0; j < ts_net_count(cpu); j++) {
             if (!(fabs((double)g[j] - h[j]) <= off)) off = fabs((double)g[j] - h[j]);
-            most = fmax(most, fabs(h[j]));
+            most = fmax(most, fabs((double)h[j]));
         }
         print_message("%s, width %lld: loss off by %.1e, gradient by %.1e of %.2f\n",
                       kinds[i % KINDS], (long long)o.dims.width, fabs(got.nll / want.nll - 1), off,

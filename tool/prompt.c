@@ -248,10 +248,11 @@ static bool put_common(const page *p, const char *file)
 {
     char name[64];
     snprintf(name, sizeof name, "common/%s", file);
-    char *text = ts_slurp(p->templates, name);
-    if (text) put_text(p, text);
+    char *const text = ts_slurp(p->templates, name);
+    if (!text) return false;
+    put_text(p, text);
     free(text);
-    return text;
+    return true;
 }
 
 /* ---- sections ---- */

@@ -83,7 +83,7 @@ static void free_passage(passage *p)
 static double promise(const store *s, bool keys, const float *x, int64_t i, int64_t n, int64_t D)
 {
     const ts_format *f = s->bits ? NULL : ts_format_of(s->dtype);
-    if (f) return fmax(f->u * fabs(x[i]), f->u * f->min_normal);
+    if (f) return fmax(f->u * fabs((double)x[i]), f->u * f->min_normal);
     const bool    channel = keys && s->axis == TS_KEY_CHANNEL;
     const int64_t first = channel ? i / n / GROUP * GROUP * n + i % n : i / D * D;
     double        lo = INFINITY, hi = -INFINITY;
@@ -102,7 +102,7 @@ static void compare_rows(const store *s, bool keys, const float *x, const float 
     for (int64_t i = 0; i < LENGTH * n; i++) {
         const double e = fabs((double)got[i] - x[i]);
         far = fmax(far, e);
-        largest = fmax(largest, fabs(x[i]));
+        largest = fmax(largest, fabs((double)x[i]));
         bound = fmax(bound, e / promise(s, keys, x, i, n, D));
     }
     l->error[!keys] = far / largest;
