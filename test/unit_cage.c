@@ -14,6 +14,16 @@
 #include "rng.h"
 #include "unit_cage.h"
 
+/* Tables of the protocol are filled from the arena's and the task's, and indexed without a check.
+ */
+#define HOLDS(room, most)                                                                          \
+    _Static_assert((int)(room) >= (int)(most), "a case may have more than a slot has room for")
+HOLDS(TS_CALL_BUFS, TS_MAX_BUFS);
+HOLDS(TS_CALL_BUFS, TS_MAX_NAMES + 1);
+HOLDS(TS_CALL_SCALARS, TS_MAX_SCALARS);
+HOLDS(TS_CALL_DIMS, TS_MAX_DIMS);
+HOLDS(TS_CALL_AXES, TS_MAX_RANK);
+
 TEST(a_right_entrant_passes)
 {
     ts_call r;
