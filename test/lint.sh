@@ -27,7 +27,10 @@ run() { # FILE... : findings
     cppcheck)
         sed 's/ *#.*//; /^$/d' test/cppcheck.txt >"$tmp/suppressed"
         # jansson's header is not read.
-        echo '#define json_array_foreach(a, i, v) for (i = 0; (v = json_array_get(a, i)); i++)' >"$tmp/macros.h"
+        cat >"$tmp/macros.h" <<'END'
+#define json_array_foreach(a, i, v) for (i = 0; (v = json_array_get(a, i)); i++)
+#define json_object_foreach(o, k, v) for (k = key_of(o); k && (v = json_object_get(o, k)); k = key_after(o, k))
+END
         printf -- '--file-filter=%s\n' "$@" | xargs cppcheck --project="$build/compile_commands.json" -j 2 --quiet \
             --enable=warning,performance,portability --inline-suppr --suppressions-list="$tmp/suppressed" \
             --include="$tmp/macros.h" --template='{file}:{line}: {id}: {message}' --error-exitcode=1 ;;
