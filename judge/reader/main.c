@@ -47,7 +47,7 @@ static void filter_calls(void)
     emit(BPF_JMP | BPF_JEQ | BPF_K, TS_ISA_AUDIT_ARCH, 1, 0);
     emit(BPF_RET | BPF_K, KILL, 0, 0);
     load(offsetof(struct seccomp_data, nr));
-    for (int i = 0; i < N_MAY; i++) {
+    for (int i = 0; i < (int)N_MAY; i++) {
         emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)may[i], 0, 1);
         emit(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
     }
