@@ -51,7 +51,7 @@ chmod +x "$tmp/reuse"
 set -- -DTS_CUDA=OFF "-DCMAKE_C_COMPILER_LAUNCHER=$tmp/reuse;$build;$tmp/changed"
 for option in CMAKE_BUILD_TYPE CMAKE_C_COMPILER TS_ISA TS_MPI TS_SANITIZE; do set -- "$@" "-D$option=$(cached $option)"; done
 cmake -S "$tree" -B "$tree/build" -G Ninja "$@" >"$tmp/out" 2>&1 || fail "cmake: $(tail -n 5 "$tmp/out")"
-cmake --build "$tree/build" --target touchstone touchstone-cage touchstone-reader touchstone-player touchstone-probe >"$tmp/out" 2>&1 ||
+cmake --build "$tree/build" --target touchstone runner touchstone-cage touchstone-reader touchstone-player touchstone-probe >"$tmp/out" 2>&1 ||
     fail "build: $(grep -A 5 'error\|FAILED' "$tmp/out" | head -n 20)"
 
 run() { # STATUS ARGUMENT... : output in $tmp/out

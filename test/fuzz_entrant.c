@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_entrant.c - fuzzes the readers of an entrant's text. The first byte selects one: JSON,
- * entry.json, or source text; a single file is also read as an entrant of its own, and as Markdown.
- */
+/* fuzz_entrant.c - fuzzes the readers of an entrant's text.
+ *
+ * The first byte selects one: JSON, entry.json, or source text; a single file is also read as an
+ * entrant of its own, and as Markdown. */
 #define _GNU_SOURCE
 #include "fuzz_folder.h"
 #include "json.h"

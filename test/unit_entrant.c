@@ -11,11 +11,10 @@
 
 /* ---- sha256 ---- */
 
-static void hashes_as_the_standard_says(void **state)
+TEST(hashes_as_the_standard_says)
 {
     char  hex[65];
     char *many = malloc(1000000);
-    (void)state;
     ts_sha256_hex("", 0, hex);
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     ts_sha256_hex("abc", 3, hex);
@@ -30,13 +29,12 @@ static void hashes_as_the_standard_says(void **state)
 
 /* ---- JSON ---- */
 
-static void reads_what_is_json(void **state)
+TEST(reads_what_is_json)
 {
     const char *text = " {\"a\": [1, -0.5e+1, true, false, null, {}], \"\\u00e9\\ud83d\\ude00\":"
                        " \"x\\n\\\"\\/\\u0041\xc3\xa9\"} \n";
     char        why[128];
-    (void)state;
-    ts_jr_doc        *doc = ts_jr_parse(text, strlen(text), why, sizeof why);
+    ts_jr_doc  *doc = ts_jr_parse(text, strlen(text), why, sizeof why);
     const ts_jr_node *root = ts_jr_root(doc), *a = ts_jr_get(root, "a");
     double            x, y;
     assert_non_null(doc);
@@ -50,7 +48,7 @@ static void reads_what_is_json(void **state)
     ts_jr_free(doc);
 }
 
-static void refuses_what_is_not(void **state)
+TEST(refuses_what_is_not)
 {
     static const struct {
         const char *text, *said;
@@ -105,7 +103,6 @@ static void refuses_what_is_not(void **state)
         { "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", "more than 16 levels deep" },
         { "// no\n{}", "got '/', expected a value" },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char       why[160] = "";
         ts_jr_doc *doc = ts_jr_parse(bad[i].text, strlen(bad[i].text), why, sizeof why);
@@ -126,13 +123,12 @@ static void refuses_what_is_not(void **state)
     free(large);
 }
 
-static void escapes_what_could_harm(void **state)
+TEST(escapes_what_could_harm)
 {
     const char *text =
         "a\"\\\n\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xff</script>\xf3\xa0\x80\x81\xc3\xa9";
     char  out[256], small[8];
     ts_jw w = { 0 };
-    (void)state;
     ts_jw_text(&w, NULL, text);
     assert_string_equal(w.text, "\"a\\\"\\\\\\u000a\\u001b[2J\\u007f\\u009b\\u202e?\\u003c/script"
                                 "\\u003e\\udb40\\udc01\xc3\xa9\"");
@@ -146,11 +142,10 @@ static void escapes_what_could_harm(void **state)
 
 /* ---- entrants ---- */
 
-static void reads_a_folder(void **state)
+TEST(reads_a_folder)
 {
     ts_entrant e;
     ts_refusal why;
-    (void)state;
     write_text("k.c", "int ts_softmax_topk(void) { return 0; } // why\n");
     write_text("k.h", "#define K 1\n");
     write_text("adapter.c", "#include \"k.c\"\n");
@@ -175,9 +170,8 @@ static void reads_a_folder(void **state)
     ts_entrant_free(&e);
 }
 
-static void refuses_bad_entrants(void **state)
+TEST(refuses_bad_entrants)
 {
-    (void)state;
     write_text("k.c", "int x;\n");
     write_text("k.py", "x = 1\n");
     write_text("zero.c", "int x;\n");
@@ -270,7 +264,7 @@ static void read_single(const char *name, const char *text, ts_entrant *e)
     if (!ts_entrant_read(in_home(name), NULL, e, &why)) fail_msg("%s: %s", name, why.text);
 }
 
-static void reads_single_files(void **state)
+TEST(reads_single_files)
 {
     static const struct {
         const char *name, *text, *task;
@@ -293,7 +287,6 @@ static void reads_single_files(void **state)
     ts_entrant e;
     ts_refusal why;
     char       hex[65];
-    (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         read_single(good[i].name, good[i].text, &e);
         assert_string_equal(e.task, good[i].task);
@@ -328,9 +321,8 @@ static void same_family(const char *name, const char *a, const char *b, bool sam
     ts_entrant_free(&y);
 }
 
-static void tells_families(void **state)
+TEST(tells_families)
 {
-    (void)state;
     same_family("a.c", "int ts_softmax_topk(void){return 1;}",
                 "/* mine */ int ts_softmax_topk ( void )\n{\n  return 1; // !\n}\n", true);
     same_family("a.c", "int ts_softmax_topk(void){return 1;}",
@@ -349,11 +341,10 @@ static void tells_families(void **state)
                 "def softmax_topk(x):\n  '''\n# b\n'''", false);
 }
 
-static void lists_folders(void **state)
+TEST(lists_folders)
 {
     ts_paths  *list = calloc(1, sizeof *list);
     ts_refusal why;
-    (void)state;
     assert_false(ts_entrant_list(home, list, &why));
     assert_said(why.text, "contains no entrant");
     assert_int_equal(mkdir(in_home("b"), 0700), 0);

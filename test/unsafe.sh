@@ -38,8 +38,8 @@ if [ "$(id -u)" = 0 ]; then # an ordinary judge's cage is in a user namespace fr
 fi
 # An entrant gets no descriptor that the judge inherited. Those of class host are 0 to 3 and 6.
 mkdir "$tmp/open"
-sed 's/ts_softmax_topk(/solve(/' "$here/solution/softmax_topk.c" >"$tmp/open/solve.h"
-cp "$here/solution/number.h" "$tmp/open"
+sed 's/ts_softmax_topk(/solve(/' "test/solution/softmax_topk.c" >"$tmp/open/solve.h"
+cp "test/solution/number.h" "$tmp/open"
 cat >"$tmp/open/open.c" <<'END'
 #include <fcntl.h>
 #include "solve.h"

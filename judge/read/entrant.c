@@ -19,7 +19,7 @@
 #include "sha256.h"
 #include "task.h"
 
-/* What the parts below share: whom to ask, and the entrant to fill. */
+/* What the parts below share: the reader, and the entrant to fill. */
 typedef struct intake {
     ts_ask     *ask;
     const void *reader;

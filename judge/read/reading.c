@@ -33,7 +33,7 @@ static bool flags_ok(const ts_reading *r)
 static bool name_ok(const char *name, bool refused)
 {
     const long n = ts_name_length(name);
-    return n >= !refused && n <= TS_ENTRANT_NAME;
+    return n >= (refused ? 0 : 1) && n <= TS_ENTRANT_NAME;
 }
 
 /* Lines of printable ASCII, for class sealed-gpu and no other. Whether it is a plan is decided

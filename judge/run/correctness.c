@@ -218,15 +218,14 @@ static int *cases_of(const ts_run *c, const ts_judged *e, int *n, int *n_small, 
     /* --case may name a case outside the scope. */
     else if (!ts_scope_takes(&e->scope, e->task, &e->task->cases()[*number]))
         ts_refuse(why, "case", "outside the declared offers: %s", e->scope.text);
-    if (why->reason || !(number = realloc(number, sizeof(int) * (size_t)(*n_small + n_timed)))) {
-        free(number);
-        return NULL;
-    }
+    int *const all =
+        why->reason ? NULL : realloc(number, sizeof *all * (size_t)(*n_small + n_timed));
+    if (!all) free(number);
+    if (!all && !why->reason) abort();
     *n = *n_small;
-    for (int i = 0; i < n_timed; i++)
-        if (ts_scope_takes(&e->scope, e->task, &e->task->cases()[timed[i]]))
-            number[(*n)++] = timed[i];
-    return number;
+    for (int i = 0; i < n_timed && all; i++)
+        if (ts_scope_takes(&e->scope, e->task, &e->task->cases()[timed[i]])) all[(*n)++] = timed[i];
+    return all;
 }
 
 static void examine_cases(ts_run *c, ts_judged *e, const int *number, int n, int n_small)
@@ -254,6 +253,7 @@ void ts_run_examine(ts_run *c, ts_judged *e)
     ts_refusal   why = { 0 };
     const bool   built = ts_build(&e->entrant, &c->places, NULL, &e->built, &why);
     e->scope.lacks = e->built.lacks;
+    if (built) why = (ts_refusal) { 0 }; /* a first try may have crashed the compiler */
     if (built && (number = cases_of(c, e, &n, &n_small, &why)))
         examine_cases(c, e, number, n, n_small);
     else ts_observe_refusal(e, &why);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beam_search.c - mutants of beam_search: the solution of test/solution/, and an archive of
- * finished beams, which it lacks, with one injected bug at a time. beam_search_list.h lists them.
- */
+ * finished beams, which it lacks, with one injected bug at a time.
+ *
+ * beam_search_list.h lists them. */
 #include "beam_search_script.h"
 
 #include <stdbool.h>
