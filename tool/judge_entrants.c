@@ -48,11 +48,11 @@ static ts_judged *add(ts_run *c, const char *path, const char *challenge, const 
 static bool find_built_in(const char *file, char *path, size_t n)
 {
     char              library[256], source[256], folder[256];
-    const char *const places[] = { library, source, folder, NULL };
+    const char *const tree[] = { source, NULL }, *const places[] = { library, folder, NULL };
     snprintf(library, sizeof library, "../" TS_LIBDIR "/%s", file);
     snprintf(source, sizeof source, "../contest/%s", file);
     snprintf(folder, sizeof folder, "../share/touchstone/%s", file);
-    return ts_beside(file, path, n) || ts_find(places, path, n);
+    return ts_find(tree, path, n) || ts_beside(file, path, n) || ts_find(places, path, n);
 }
 
 /* The built-in entrants: the library, the naive versions, and folders for Python's packages. */
