@@ -48,7 +48,7 @@ enter_all() { # FAST SLOW - adds that many copies of each
     for i in $(seq -w "$1"); do enter fast "$i"; done
     for i in $(seq -w "$2"); do enter slow "$i"; done
 }
-sit() {
+judge_all() {
     rm -f "$work/log"
     "$build/touchstone" judge --depth normal --log "$work/log" "$work/entrants" >"$work/out" 2>"$work/err" ||
         { cat "$work/err" && return 1; }
@@ -94,12 +94,12 @@ matches() {
 both() {
     n=${TS_COPIES-6}
     enter_all "$n" "$n"
-    sit && matches "$work/log"
+    judge_all && matches "$work/log"
 }
 
 aa() {
     enter_all 21 0
-    sit && matches "$work/log"
+    judge_all && matches "$work/log"
 }
 
 handicap() {
@@ -110,7 +110,7 @@ handicap() {
     enter_all 1 1
     rm -f "$work/all"
     for i in $(seq "${TS_TIMING_ROUNDS-40}"); do
-        sit || return 1
+        judge_all || return 1
         cat "$work/log" >>"$work/all"
     done
     matches "$work/all"
@@ -120,7 +120,7 @@ repeat() {
     enter_all 1 0
     rm -f "$work/scores"
     for i in $(seq 20); do
-        sit || true
+        judge_all || true
         sed -n 's/.*"type":"verdict".*"verdict":"\([A-Z]*\)".*/\1/p' "$work/log" >>"$work/verdicts"
         sed -n 's/.*"type":"score".*"S":\([^,]*\),"S_lo":\([^,]*\),"S_hi":\([^,]*\),.*/\1 \2 \3/p' "$work/log" >>"$work/scores"
     done

@@ -76,21 +76,21 @@ saw 'FAIL value' 'the replay'
 saw '^same .*FAIL value' 'the log replayed'
 
 # --no-timing: a verdict without times
-judge --no-timing "$tmp/host" || complain "the gate alone: status $?: $(cat "$tmp/err")"
-saw 'right-host *host *PASS' 'the gate alone'
-! grep -q '"type":"time"' "$tmp/log" || complain 'the gate alone took times'
+judge --no-timing "$tmp/host" || complain "correctness alone: status $?: $(cat "$tmp/err")"
+saw 'right-host *host *PASS' 'correctness alone'
+! grep -q '"type":"time"' "$tmp/log" || complain 'correctness alone took times'
 "$build/touchstone" report --json "$tmp/json" "$tmp/log" >/dev/null 2>"$tmp/err"
 ! grep -q '"score"' "$tmp/json" || grep -q '"score": *null' "$tmp/json" || complain 'a score without times'
 grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no terminal'
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/host" >"$tmp/out" 2>"$tmp/err" ||
-    complain "the gate alone, replayed: status $?: $(cat "$tmp/err")"
+    complain "correctness alone, replayed: status $?: $(cat "$tmp/err")"
 # wrong only in the shape that the prompt names as timed at this depth
 timed=$("$build/touchstone" new --prompt --challenge softmax_topk --language c |
     sed -n 's/^- `rows=\([0-9]*\),vocab=\([0-9]*\),.*(quick.*/a->n_rows == \1 \&\& a->n_vocab == \2/p')
 [ -n "$timed" ] || complain 'the prompt names no timed shape'
 c_entrant timed-wrong wrong-timed sealed "s/r < a->n_rows; r++) row/r < a->n_rows - ($(echo "$timed" | sed 's/&/\\&/g')); r++) row/"
 judge --no-timing "$tmp/timed-wrong"
-saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it is timed, by the gate alone'
+saw 'wrong-timed *sealed *FAIL unwritten' 'a kernel that is wrong only where it is timed, by correctness alone'
 
 # a log that has none of these entrants; and samples of one model, which have names
 "$build/touchstone" judge --replay "$tmp/log" "$tmp/sealed-wrong" >"$tmp/out" 2>"$tmp/err"
