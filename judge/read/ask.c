@@ -50,7 +50,7 @@ _Noreturn static void become(const char *path, int limit_s, int in, int out)
     char *const argv[] = { (char[]) { "touchstone-reader" }, NULL }, *const env[] = { NULL };
     const int null = open("/dev/null", O_WRONLY);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    limit(RLIMIT_CPU, (rlim_t)limit_s);
+    limit(RLIMIT_CPU, (rlim_t)limit_s + 1); /* the judge's clock, which says why, is first */
     limit(RLIMIT_AS, (rlim_t)256 << 20);
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CORE, 0);
