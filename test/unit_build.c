@@ -3,11 +3,13 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "audit.h"
 #include "build.h"
 #include "confine.h"
+#include "forbid.h"
 #include "isa_source.h"
 #include "touchstone/softmax_topk.h"
 #include "unit_entrant.h"
@@ -210,14 +212,80 @@ TEST_WITH(confines, make_home, drop_home)
     assert_true(ts_confine(home, home, flood, 20, &c));
     assert_int_equal(c.status, 3 << 8);
     assert_int_equal(strlen(c.said), sizeof c.said - 1);
-    assert_true(ts_confine(home, home, none, 20, &c));
-    assert_int_equal(c.status, 127 << 8);
+    assert_false(ts_confine(home, home, none, 20, &c));
+    assert_said(c.said, "no-such-program-anywhere: ");
+    assert_false(ts_confine(home, "/nowhere", flood, 20, &c));
+    assert_string_equal(c.said, "/nowhere: No such file or directory");
     setenv("TS_SECRET", "secret", 1);
     assert_true(ts_confine(home, home, look, 20, &c));
     assert_null(strstr(c.said, "TS_SECRET"));
     if (c.guards & TS_GUARD_FILES) assert_null(strstr(c.said, "SAW"));
     print_message("guards: files %d, network %d, user %d\n", !!(c.guards & TS_GUARD_FILES),
                   !!(c.guards & TS_GUARD_NETWORK), !!(c.guards & TS_GUARD_USER));
+}
+
+/* What `of` says, in a process of its own that lacks a feature. False: it cannot be forbidden. */
+static bool says_without(const char *feature, void of(char said[512]), char said[512])
+{
+    int out[2], status;
+    assert_int_equal(pipe(out), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        char text[512] = "";
+        if ((status = forbid(feature))) _exit(status);
+        of(text);
+        _exit(write(out[1], text, sizeof text) != sizeof text);
+    }
+    close(out[1]);
+    const ssize_t n = read(out[0], said, 512);
+    close(out[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status == 77 << 8) return false;
+    assert_int_equal(status, 0);
+    assert_int_equal(n, 512);
+    return true;
+}
+
+static void confine_one(char said[512])
+{
+    static const char *const fine[] = { "true", NULL };
+    ts_confined              c;
+    const bool               ok = ts_confine(home, home, fine, 20, &c);
+    snprintf(said, 512, "%d %.400s", ok, c.said);
+}
+
+static void build_one(char said[512])
+{
+    ts_built   b;
+    ts_refusal why;
+    ts_entrant e = { .cls = TS_HOST, .language = TS_C, .n_sources = 1, .adapter = -1 };
+    ts_places  p = { .include = TS_TEST_INCLUDE };
+    e.source[0] = (ts_source) { "a.c", "int x;", 6, true };
+    const bool ok = ts_build(&e, &p, NULL, &b, &why);
+    snprintf(said, 512, "%d %s: %.400s", ok, why.reason, why.text);
+    ts_built_free(&b);
+}
+
+/* A compiler that cannot be confined does not run, and its entrant is not to blame. */
+TEST_WITH(a_failed_step_is_the_judges_fault, make_home, drop_home)
+{
+    static const char *const step[][2] = {
+        { "limits", "RLIMIT_CPU: Function not implemented" },
+        { "death", "PR_SET_PDEATHSIG: Function not implemented" },
+        { "pipes", "pipe: Function not implemented" },
+        { "processes", "fork: Function not implemented" },
+    };
+    char said[512];
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        if (!says_without(step[i][0], confine_one, said)) skip();
+        assert_said(said, "0 ");
+        assert_string_equal(said + 2, step[i][1]);
+        assert_true(says_without(step[i][0], build_one, said));
+        assert_said(said, "0 error: ");
+        assert_said(said, i < 2 ? "locating headers: the compiler could not be started: "
+                                : "no temporary folder: ");
+        assert_said(said, strstr(step[i][1], ": "));
+    }
 }
 
 /* ---- adapters ---- */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cage_inside.h"
+#include "forbid.h"
 #include "isa_raw.h"
 #include "rng.h"
 #include "unit_cage.h"
@@ -352,6 +353,31 @@ TEST(the_workspace_is_what_was_asked_for)
             if (*row[i].call) break;
         }
         ts_cage_stop(&k);
+    }
+}
+
+/* Steps that every machine can do must be done: without one, no entrant runs. */
+TEST(a_step_that_fails_is_named)
+{
+    static const char *const step[][2] = { { "limits", "resource limits" },
+                                           { "death", "PR_SET_PDEATHSIG" } };
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        int         status;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            const ts_case c = probe_case(TS_PROBE_RIGHT, 16);
+            ts_cage_plan  p = plan_for(TS_SEALED, &c, 1);
+            p.unsafe = false;
+            if ((status = forbid(step[i][0]))) _exit(status);
+            const bool started = ts_cage_start(&p, why, sizeof why);
+            const bool said = strstr(why, "error: it cannot be confined here: ") == why &&
+                              strstr(why, step[i][1]);
+            if (started || !said) print_error("without %s: %s\n", step[i][0], why);
+            _exit(started || !said);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (status == 77 << 8) skip();
+        assert_int_equal(status, 0);
     }
 }
 

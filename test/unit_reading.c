@@ -11,6 +11,7 @@
 
 #include "cage.h"
 #include "clock.h"
+#include "forbid.h"
 #include "isa_calls.h"
 #include "kind.h"
 #include "reader_here.h"
@@ -80,7 +81,7 @@ static void a_process_reads_the_same(void **state)
 
 /* ---- processes that misbehave ---- */
 
-static void assert_stub(int limit_s, const char *script, const char *part)
+static void assert_ends(const char *reason, int limit_s, const char *script, const char *part)
 {
     char           text[256];
     ts_reader_file reader = { .path = in_home("stub"), .limit_s = limit_s };
@@ -92,11 +93,19 @@ static void assert_stub(int limit_s, const char *script, const char *part)
     const double from_s = ts_seconds();
     assert_false(ts_entrant_read_with(ts_ask_process, &reader, home, NULL, &e, &why));
     ts_entrant_free(&e);
-    assert_string_equal(why.reason, "entry");
+    assert_string_equal(why.reason, reason);
     assert_said(why.text, "the reader ");
     assert_said(why.text, part);
     assert_true(ts_seconds() - from_s < 50); /* on a busy machine; one that hangs would take 100 */
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
+
+/* A reader that has read something: the text may have done it. */
+static void assert_stub(int limit_s, const char *script, const char *part)
+{
+    char text[200];
+    snprintf(text, sizeof text, "head -c 9 >/dev/null; %s", script);
+    assert_ends("entry", limit_s, text, part);
 }
 
 static void bad_readers_are_refused(void **state)
@@ -117,11 +126,63 @@ static void bad_readers_are_refused(void **state)
     assert_stub(2, "exec sleep 100", "took more than 2 s");
     assert_stub(40, "exec >&-; exec sleep 100", "sent 0 bytes, expected"); /* lingers */
     assert_stub(2, "while :; do :; done", "took more than 2 s");
+}
+
+/* What goes wrong before the reader has read a byte is no fault of the entrant. */
+static void the_judges_faults_are_its_own(void **state)
+{
     ts_reader_file none = { .path = "/nowhere", .limit_s = 40 };
     ts_entrant     e;
     ts_refusal     why;
+    (void)state;
+    write_text("entry.json", FOLDER);
+    lay_out();
+    assert_ends("error", 40, "exit 0", "the reader read nothing");
+    assert_ends("error", 40, "exit 127", "ended with status 127");
+    assert_ends("error", 40, "echo RLIMIT_AS: no; exit 1", "ended with status 1: RLIMIT_AS: no");
+    assert_ends("error", 40, "kill -SEGV $$", "crashed: Segmentation fault");
+    assert_ends("error", 1, "exec sleep 100", "took more than 1 s");
     assert_false(ts_entrant_read_with(ts_ask_process, &none, home, NULL, &e, &why));
-    assert_said(why.text, "the reader ended with status 127");
+    assert_string_equal(why.reason, "error");
+    assert_said(why.text, "the reader ended with status 126: /nowhere: No such file or directory");
+}
+
+/* Exits with 0 if the judge, without a feature, says `part` of an entrant; 77: cannot be forbidden.
+ */
+static int ends_without(const char *feature, const char *part)
+{
+    int         status;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        ts_entrant e;
+        ts_refusal why;
+        if ((status = forbid(feature))) _exit(status);
+        const bool ok = ts_entrant_read(home, NULL, &e, &why);
+        if (ok || strcmp(why.reason, "error") || !strstr(why.text, part))
+            print_error("without %s: '%s', expected '%s'\n", feature, why.text, part), _exit(1);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status >> 8;
+}
+
+static void failed_steps_are_named(void **state)
+{
+    static const char *const step[][2] = {
+        { "limits", "RLIMIT_CPU: Function not implemented" },
+        { "death", "PR_SET_PDEATHSIG: Function not implemented" },
+        { "memfd", "memory for the question: Function not implemented" },
+        { "pipes", "pipe: Function not implemented" },
+        { "processes", "fork: Function not implemented" },
+    };
+    (void)state;
+    write_text("entry.json", FOLDER);
+    lay_out();
+    for (size_t i = 0; i < sizeof step / sizeof *step; i++) {
+        const int status = ends_without(step[i][0], step[i][1]);
+        if (status == 77) skip();
+        assert_int_equal(status, 0);
+    }
 }
 
 /* It can open nothing, and a filter is in place, before it has read a byte. */
@@ -246,6 +307,7 @@ static void lies_in_an_entry_are_found(void **state)
         { E, TEXT(source[0], "/etc/passwd"), "source '/etc/passwd': expected a path" },
         { E, TEXT(source[0], "k.o"), "source 'k.o': extension" },
         { E, TEXT(source[1], "k.c"), "source 'k.c': listed twice" },
+        { E, WORD(filtered, 2), "invalid flag" },
         { E, BYTE(host), "invalid flag" },
         { E, BYTE(calls[63]), "invalid flag" },
         { S, BYTE(included[31]), "invalid flag" },
@@ -308,6 +370,7 @@ int main(int argc, char **argv) /* [FILTER]: the tests whose names match */
 {
     const struct CMUnitTest tests[] = {
         IN_HOME(a_process_reads_the_same),        IN_HOME(bad_readers_are_refused),
+        IN_HOME(the_judges_faults_are_its_own),   IN_HOME(failed_steps_are_named),
         cmocka_unit_test(the_reader_is_confined), IN_HOME(lies_in_an_entry_are_found),
         IN_HOME(lies_about_a_file_are_found),     IN_HOME(the_operator_decides),
     };

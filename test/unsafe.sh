@@ -23,8 +23,12 @@ for what in seccomp landlock namespaces mounts; do
         complain "without $what: $(cat "$tmp/err")"
     [ "$(wc -l <"$tmp/err")" = 1 ] || complain "without $what: more than a line"
 done
-# What every machine can do must be done, for a sealed entrant too.
-for what in limits capset hostname; do
+# What every machine can do must be done, for a sealed entrant too; limits are the reader's first.
+without limits "$tmp/sealed"
+status=$?
+[ $status = 3 ] && grep -q 'this machine cannot judge: the reader ended with status 126: RLIMIT_CPU: ' "$tmp/err" ||
+    complain "sealed without limits: status $status: $(cat "$tmp/out" "$tmp/err")"
+for what in capset hostname; do
     without $what "$tmp/sealed"
     status=$?
     [ $status = 3 ] && grep -q 'cannot be confined here' "$tmp/out" "$tmp/err" ||
@@ -56,8 +60,28 @@ printf '{"name":"open","author":"a test","challenge":"softmax_topk","class":"hos
 grep -q 'open *host *PASS' "$tmp/out" || complain "inherited descriptors: $(cat "$tmp/out")"
 without landlock "$tmp/sealed" || complain "sealed without landlock: $(cat "$tmp/err")" # sealed does not need it
 without seccomp "$tmp/sealed" && complain 'sealed without seccomp was judged'
+"$build/test/without" seccomp "$build/touchstone" judge --selfcheck >"$tmp/out"
+grep -q 'NO *reader *no system-call filter' "$tmp/out" || complain "--selfcheck without seccomp: $(cat "$tmp/out")"
 without landlock --unsafe "$tmp/host" || complain "--unsafe: status $?: $(cat "$tmp/err")"
 grep -q 'right *host *PASS' "$tmp/out" || complain "--unsafe: $(cat "$tmp/out")"
 grep -q 'badge reduced' "$tmp/out" || complain 'the badge is full without landlock'
+# A reader that is not there, or cannot be started, is the installation's fault and no entrant's.
+mkdir "$tmp/bin"
+ln -s "$PWD/include" "$tmp/include"
+cp "$build/touchstone" "$build/touchstone-cage" "$build/touchstone-probe.so" "$build/runner.py" "$tmp/bin"
+missing() { # WHAT-IS-SAID
+    for class in '' '--class host'; do # shellcheck disable=SC2086
+        "$tmp/bin/touchstone" judge --depth quick --no-timing --log "$tmp/log" $class "$tmp/host" >"$tmp/out" 2>"$tmp/err"
+        [ $? = 3 ] && grep -q "^touchstone judge: this machine cannot judge: the reader.*$1" "$tmp/err" ||
+            complain "'$1', judge $class: $(cat "$tmp/out" "$tmp/err")"
+    done
+    mkdir -p "$tmp/tree/a-model/softmax_topk"
+    cp "$tmp/host/"* "$tmp/tree/a-model/softmax_topk"
+    "$tmp/bin/touchstone" judge --slurm "$tmp/job" "$tmp/tree" >"$tmp/out" 2>"$tmp/err"
+    [ $? = 3 ] && grep -q "the reader.*$1" "$tmp/err" || complain "'$1', --slurm: $(cat "$tmp/out" "$tmp/err")"
+}
+missing 'touchstone-reader not found'
+: >"$tmp/bin/touchstone-reader"
+missing 'Permission denied'
 echo "unsafe: $bad complaints"
 [ $bad = 0 ]

@@ -113,13 +113,13 @@ static void add_built_in(ts_run *c, const char *only, const char *name, int n_gi
     }
 }
 
-/* Leaves out entrants of other classes. */
+/* Leaves out entrants of other classes; not those that the judge failed to read. */
 static void keep_class(ts_run *c, int cls)
 {
     int n = 0;
     for (int i = 0; i < c->n; i++) {
         ts_judged *e = c->entrant[i];
-        if ((int)e->entrant.cls == cls) c->entrant[n++] = e;
+        if ((int)e->entrant.cls == cls || e->evidence.machine) c->entrant[n++] = e;
         else ts_entrant_free(&e->entrant);
     }
     c->n = n;

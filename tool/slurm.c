@@ -35,22 +35,28 @@ static int number_of(const char *challenge)
     return i;
 }
 
-/* Admits each answer as a run would, to learn its class. */
-static bool count(ts_run *c, const char *path, shards *s)
+/* Admits each answer as a run would, to learn its class. Returns an exit status. */
+static int count(ts_run *c, const char *path, shards *s)
 {
     static ts_paths list;
     ts_refusal      why = { 0 };
-    bool            ok = true;
-    if (access(path, F_OK)) return complain(path, "no such file or folder"), false;
-    if (!ts_entrant_list(path, &list, &why)) return complain("--slurm", why.text), false;
-    for (int i = 0; i < list.n && ok; i++) {
+    int             status = TS_EXIT_PASSED;
+    if (access(path, F_OK)) return complain(path, "no such file or folder");
+    if (!ts_entrant_list(path, &list, &why)) return complain("--slurm", why.text);
+    for (int i = 0; i < list.n && !status; i++) {
         const ts_answer *a = &list.at[i];
         ts_judged        e = { .path = a->path, .challenge = a->challenge, .name = a->model };
-        ok = a->challenge && *a->model;
-        if (!ok) complain(a->path, "named after no challenge; --slurm needs MODEL/CHALLENGE paths");
-        if (!ok) break;
+        if (!a->challenge || !*a->model) {
+            status =
+                complain(a->path, "named after no challenge; --slurm needs MODEL/CHALLENGE paths");
+            break;
+        }
         c->n = 0;
         ts_run_admit(c, &e);
+        if (e.evidence.machine) {
+            complain(a->path, e.evidence.failure.text);
+            status = TS_EXIT_BROKEN;
+        }
         const bool other = !strcmp(e.evidence.failure.reason, "device");
         const int  n = other ? 0 : s->n[number_of(a->challenge)][e.entrant.cls]++;
         s->n_shards += !other && !n;
@@ -60,7 +66,7 @@ static bool count(ts_run *c, const char *path, shards *s)
     }
     ts_entrant_list_free(&list);
     c->n = 0;
-    return ok;
+    return status;
 }
 
 /* ---- the two files ---- */
@@ -153,10 +159,11 @@ int ts_judge_slurm(ts_run *c, const char *dir, const char *const *given, int arg
 {
     static shards s;
     char          whole[4096], here[4096], program[4096] = "";
+    int           status;
     if (!is_free(argc, argv)) return TS_EXIT_USAGE;
     if (!given[0]) return complain("--slurm", "got no entrant, expected a folder of answers");
     for (int i = 0; given[i]; i++)
-        if (!count(c, given[i], &s)) return TS_EXIT_USAGE;
+        if ((status = count(c, given[i], &s))) return status;
     if (s.n_other)
         ts_fail("--slurm: %d entrants left out; judge them with --device %s", s.n_other,
                 c->device == TS_CPU ? "cuda" : "cpu");

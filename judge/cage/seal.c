@@ -19,12 +19,12 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "isa_fault.h"
+#include "limit.h"
 #include "process.h"
 
 enum { NOBODY = 65534, MIB = 1 << 20 };
@@ -112,14 +112,9 @@ void cage_insist(const ts_call_plan *p, unsigned needed)
     cage_stop(TS_STOP_SETUP, "it cannot be confined here: lacks 0x%x", lacks);
 }
 
-/* A limit that is lower already stays: raising it would need a privilege. */
 static void limit(const ts_call_plan *p, int what, uint64_t n)
 {
-    struct rlimit r;
-    const bool    known = !getrlimit(what, &r);
-    if (known && r.rlim_max < n) n = r.rlim_max;
-    r.rlim_cur = r.rlim_max = n;
-    cage_must(p, known && !setrlimit(what, &r), "resource limits");
+    cage_must(p, ts_limit(what, n), "resource limits");
 }
 
 /* Bytes of data, and bytes in total, that this process has mapped so far. */

@@ -8,16 +8,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cage.h"
 #include "clock.h"
+#include "limit.h"
 #include "reading.h"
 
 static bool put(int fd, const void *bytes, size_t n)
@@ -39,32 +41,35 @@ static int question_of(const ts_question *q, const ts_source *file)
     return -1;
 }
 
-static void limit(int what, rlim_t most)
+/* Says which step failed where the answer would be. */
+static void must(bool worked, int out, const char *step)
 {
-    const struct rlimit r = { most, most };
-    setrlimit(what, &r);
+    if (worked) return;
+    dprintf(out, "%s: %s", step, strerror(errno));
+    _exit(126);
 }
 
 _Noreturn static void become(const char *path, int limit_s, int in, int out)
 {
     char *const argv[] = { (char[]) { "touchstone-reader" }, NULL }, *const env[] = { NULL };
-    const int null = open("/dev/null", O_WRONLY);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    limit(RLIMIT_CPU, (rlim_t)limit_s + 1); /* the judge's clock, which says why, is first */
-    limit(RLIMIT_AS, (rlim_t)256 << 20);
-    limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_CORE, 0);
-    if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0) _exit(126);
-    syscall(SYS_close_range, 3u, ~0u, 0u);
+    must(!prctl(PR_SET_PDEATHSIG, SIGKILL), out, "PR_SET_PDEATHSIG");
+    /* The judge's clock, which says why, is first. */
+    must(ts_limit(RLIMIT_CPU, (rlim_t)limit_s + 1), out, "RLIMIT_CPU");
+    must(ts_limit(RLIMIT_AS, (rlim_t)256 << 20), out, "RLIMIT_AS");
+    must(ts_limit(RLIMIT_FSIZE, 0), out, "RLIMIT_FSIZE");
+    must(ts_limit(RLIMIT_CORE, 0), out, "RLIMIT_CORE");
+    must(dup2(open("/dev/null", O_WRONLY), 2) == 2, out, "/dev/null");
+    must(dup2(in, 0) == 0 && dup2(out, 1) == 1, out, "dup2");
+    must(!syscall(SYS_close_range, 3u, ~0u, 0u), 1, "close_range");
     execve(path, argv, env);
-    _exit(127);
+    must(false, 1, path);
+    abort();
 }
 
 /* False: it has neither ended its reply nor itself in time. */
 static bool listen_to(int in, double end_s, ts_reply *r)
 {
     struct pollfd ready = { .fd = in, .events = POLLIN };
-    r->n = 0;
     while (r->n < sizeof r->bytes) {
         const double left_s = end_s - ts_seconds();
         const int    n = left_s > 0 ? poll(&ready, 1, (int)(left_s * 1e3) + 1) : 0;
@@ -77,43 +82,66 @@ static bool listen_to(int in, double end_s, ts_reply *r)
     return true;
 }
 
-/* What became of it. One that has closed its pipe is dead, or has nothing left to do: SIGKILL then
- * changes no status. A reply with all its bytes counts, however its sender ended. */
-static bool ended_well(pid_t pid, bool in_time, const ts_reply *r, int limit_s, ts_refusal *why)
+/* Ends it, and says in words how it ended; "": well. One that has closed its pipe is dead, or has
+ * nothing left to do: SIGKILL then changes no status. */
+static void end_of(pid_t pid, bool in_time, int limit_s, char *text, size_t n)
 {
     int status = 0;
     kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-    if (!in_time) return ts_refuse(why, "entry", "the reader took more than %d s", limit_s);
-    if (r->n >= sizeof(ts_reading)) return true;
-    if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-        return ts_refuse(why, "entry", "the reader crashed: %s", strsignal(WTERMSIG(status)));
-    if (WIFEXITED(status) && WEXITSTATUS(status))
-        return ts_refuse(why, "entry", "the reader ended with status %d", WEXITSTATUS(status));
-    return true;
+    *text = 0;
+    if (!in_time) snprintf(text, n, "took more than %d s", limit_s);
+    else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
+        snprintf(text, n, "crashed: %s", strsignal(WTERMSIG(status)));
+    else if (WIFEXITED(status) && WEXITSTATUS(status))
+        snprintf(text, n, "ended with status %d", WEXITSTATUS(status));
+}
+
+/* Without a byte of the question no text of an entrant can have had to do with it: what the pipe
+ * brought, if anything, is the step of our own code that failed. The reader's filter leaves no
+ * system call that would set the position back. A reply with all its bytes counts, however its
+ * sender ended. */
+static bool has_replied(int question, bool in_time, const char *end, const ts_reply *r,
+                        ts_refusal *why)
+{
+    if (lseek(question, 0, SEEK_CUR) <= 0)
+        return ts_refuse(why, TS_FAULT_OF_JUDGE, "the reader %s%s%.*s", *end ? end : "read nothing",
+                         r->n ? ": " : "", (int)(r->n < 200 ? r->n : 200), (const char *)r->bytes);
+    return (in_time && (!*end || r->n >= sizeof(ts_reading))) ||
+           ts_refuse(why, "entry", "the reader %s", end);
+}
+
+static bool no_reader(ts_refusal *why, const char *step)
+{
+    return ts_refuse(why, TS_FAULT_OF_JUDGE, "the reader: %s: %s", step, strerror(errno));
 }
 
 bool ts_ask_process(const void *reader, const ts_question *q, const ts_source *file, ts_reply *r,
                     ts_refusal *why)
 {
     const ts_reader_file *f = reader;
-    char                  path[4096];
+    char                  path[4096], end[128];
     int                   out[2];
     const char           *program = f->path;
+    r->n = 0;
     if (!program && ts_beside("touchstone-reader", path, sizeof path)) program = path;
-    if (!program) return ts_refuse(why, "entry", "the reader touchstone-reader was not found");
+    if (!program)
+        return ts_refuse(why, TS_FAULT_OF_JUDGE,
+                         "the reader: touchstone-reader not found next to the program; reinstall");
     const int in = question_of(q, file);
-    if (in < 0 || pipe2(out, O_CLOEXEC)) {
-        if (in >= 0) close(in);
-        return ts_refuse(why, "entry", "the reader: %s", strerror(errno));
-    }
+    if (in < 0) return no_reader(why, "memory for the question");
+    if (pipe2(out, O_CLOEXEC)) return no_reader(why, "pipe"), close(in), false;
     const double end_s = ts_seconds() + f->limit_s;
     const pid_t  pid = fork();
     if (pid == 0) become(program, f->limit_s, in, out[1]);
-    close(in);
+    bool ok = pid > 0 || no_reader(why, "fork");
     close(out[1]);
-    const bool in_time = pid > 0 && listen_to(out[0], end_s, r);
+    if (ok) {
+        const bool in_time = listen_to(out[0], end_s, r);
+        end_of(pid, in_time, f->limit_s, end, sizeof end);
+        ok = has_replied(in, in_time, end, r, why);
+    }
     close(out[0]);
-    if (pid < 0) return ts_refuse(why, "entry", "the reader: %s", strerror(errno));
-    return ended_well(pid, in_time, r, f->limit_s, why);
+    close(in);
+    return ok;
 }

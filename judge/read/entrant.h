@@ -40,9 +40,12 @@ typedef enum ts_language { TS_C, TS_CXX, TS_PY, TS_BINARY, TS_CU, TS_N_LANGUAGES
 const char *ts_class_name(ts_class c);       /* "sealed", "host", "python", "sealed-gpu" ... */
 const char *ts_language_name(ts_language l); /* "c", "c++", "python", "binary", "cuda" */
 
+/* The reason code where the machine or the installation is at fault: the verdict is then ERROR. */
+#define TS_FAULT_OF_JUDGE "error"
+
 /* Why an entrant was rejected: the verdict's reason code, and one line, safe to print. */
 typedef struct ts_refusal {
-    const char *reason; /* "entry", "size", "build", "symbol", "missing", "launch" */
+    const char *reason; /* "entry", "size", "build", "symbol", "missing", "launch"; or the above */
     char        text[512];
 } ts_refusal;
 

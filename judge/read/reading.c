@@ -23,7 +23,7 @@ static bool strings_end(const ts_reading *r)
 
 static bool flags_ok(const ts_reading *r)
 {
-    unsigned all = r->host | r->block.found | r->block.closed;
+    unsigned all = r->filtered | r->host | r->block.found | r->block.closed;
     for (int i = 0; i < TS_ENTRANT_SOURCES; i++) all |= r->included[i];
     for (int i = 0; i < TS_READING_TASKS; i++) all |= r->calls[i];
     return all <= 1;

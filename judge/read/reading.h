@@ -18,7 +18,7 @@
 #include "entrant.h"
 
 enum {
-    TS_READING_MARK = 0x7e5d0001, /* changes with the layout below */
+    TS_READING_MARK = 0x7e5d0002, /* changes with the layout below */
     TS_READING_TASKS = 64,
     TS_READER_SECONDS = 30,
 };
@@ -52,6 +52,7 @@ extern const char *const ts_reading_reasons[TS_N_READING_REASONS];
  * ignored. */
 typedef struct ts_reading {
     uint32_t mark;
+    uint32_t filtered;  /* its system calls are; believed where the judge wrote the text, only */
     uint32_t reason;    /* why it is rejected, once what precedes it in the text is accepted */
     char     text[512]; /* of the refusal */
 
@@ -87,7 +88,8 @@ typedef struct ts_reply {
 } ts_reply;
 
 /* Sends the question and its files to a reader, and receives the reply. False and one line in *why
- * if there is none. `reader` is what the caller of ts_entrant_read_with gave. */
+ * if there is none: by the judge's fault if the reader has not read a byte of the question yet.
+ * `reader` is what the caller of ts_entrant_read_with gave. */
 typedef bool ts_ask(const void *reader, const ts_question *q, const ts_source *file, ts_reply *r,
                     ts_refusal *why);
 

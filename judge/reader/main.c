@@ -4,20 +4,23 @@
  * Standard input is a question of the judge, standard output takes the answer. Before it reads
  * anything the process gives up everything else: with a filter of system calls it can compute, read
  * the question and write the answer. Where Linux has no such filter, limits alone keep it from
- * opening files and sockets, from writing files, and, unless it is root's, from starting processes.
- */
+ * opening files and sockets, from writing files, and, unless it is root's, from starting processes;
+ * the answer says so, and the self-check of the machine asks. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "isa_calls.h"
+#include "limit.h"
 #include "reader.h"
 
 static const int may[] = {
@@ -40,8 +43,8 @@ static void load(size_t offset)
     emit(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
 }
 
-/* Memory may be mapped, but never to be executed. */
-static void filter_calls(void)
+/* Memory may be mapped, but never to be executed. False: Linux refuses the filter. */
+static bool filter_calls(void)
 {
     load(offsetof(struct seccomp_data, arch));
     emit(BPF_JMP | BPF_JEQ | BPF_K, TS_ISA_AUDIT_ARCH, 1, 0);
@@ -58,23 +61,27 @@ static void filter_calls(void)
     emit(BPF_RET | BPF_K, KILL, 0, 0);
     emit(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
     const struct sock_fprog program = { n_code, code };
-    if (TS_ISA_AUDIT_ARCH) syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+    return TS_ISA_AUDIT_ARCH && !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-static void limit(int what, rlim_t most)
+/* Says which step failed where the answer would be. As nothing has been read yet, the judge knows
+ * that no text of an entrant says so; see judge/read/ask.c. */
+static void must(bool worked, const char *step)
 {
-    const struct rlimit r = { most, most };
-    setrlimit(what, &r);
+    if (worked) return;
+    dprintf(1, "%s: %s", step, strerror(errno));
+    _exit(1);
 }
 
-static void confine(void)
+/* Returns whether there is a filter, too. */
+static bool confine(void)
 {
-    limit(RLIMIT_NOFILE, 0); /* no descriptor beyond those it has */
-    limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_NPROC, 0);
-    limit(RLIMIT_CORE, 0);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(1);
-    filter_calls();
+    must(ts_limit(RLIMIT_NOFILE, 0), "RLIMIT_NOFILE"); /* no descriptor beyond those it has */
+    must(ts_limit(RLIMIT_FSIZE, 0), "RLIMIT_FSIZE");
+    must(ts_limit(RLIMIT_NPROC, 0), "RLIMIT_NPROC");
+    must(ts_limit(RLIMIT_CORE, 0), "RLIMIT_CORE");
+    must(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    return filter_calls();
 }
 
 static void get(void *to, size_t n)
@@ -90,7 +97,7 @@ int main(void)
     static ts_question q;
     static ts_reading  r;
     static char       *bytes[TS_ENTRANT_SOURCES];
-    confine();
+    const bool         filtered = confine();
     get(&q, sizeof q);
     for (uint32_t i = 0; i < q.n_files; i++) {
         bytes[i] = malloc(q.file[i].n + 1);
@@ -99,6 +106,7 @@ int main(void)
         bytes[i][q.file[i].n] = 0;
     }
     ts_reader_answer(&q, (const char *const *)bytes, &r);
+    r.filtered = filtered;
     const char *p = (const char *)&r;
     ssize_t     done;
     for (size_t n = sizeof r; n; p += done, n -= (size_t)done)

@@ -66,6 +66,8 @@ bool ts_observe_failure(ts_judged *e, const ts_case *c, uint64_t seed, const cha
 
 bool ts_observe_refusal(ts_judged *e, const ts_refusal *why)
 {
+    if (!e->evidence.failed)
+        e->evidence.machine = why->reason && !strcmp(why->reason, TS_FAULT_OF_JUDGE);
     return ts_observe_failure(e, NULL, 0, why->reason ? why->reason : "entry",
                               why->reason ? why->text : "unknown challenge");
 }

@@ -161,7 +161,7 @@ static bool lay_out(const ts_entrant *e, const ts_places *p, ts_built *b, ts_ref
     if (!ts_temporary(b->folder)) {
         b->folder[0] = 0;
         umask(mask);
-        return ts_refuse(why, "build", "no temporary folder: %s", strerror(errno));
+        return ts_refuse(why, TS_FAULT_OF_JUDGE, "no temporary folder: %s", strerror(errno));
     }
     snprintf(src, sizeof src, "%s/src", b->folder);
     bool ok = !mkdir(src, 0755);
@@ -229,8 +229,6 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
 {
     const char *best = c->said;
     if (complain_of_limit(c, what, limit_s, why)) return false;
-    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == 127)
-        return ts_refuse(why, "build", "%s: the compiler cannot be run", what);
     for (const char *p = c->said; *p; p += *p == '\n') {
         const size_t n = strcspn(p, "\n");
         if (memmem(p, n, "rror:", 5) || memmem(p, n, "undefined", 9)) {
@@ -255,8 +253,8 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
     l->arg[l->n] = NULL;
     if (left_s < 1) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s);
     if (!ts_confine(b->folder, src, l->arg, left_s, c))
-        return ts_refuse(why, "build", "%s: no process could be started: %s", what,
-                         strerror(errno));
+        return ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: the compiler could not be started: %s", what,
+                         c->said);
     b->spent_s += ts_seconds() - begin;
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
@@ -402,7 +400,7 @@ static bool seal(const ts_entrant *e, ts_built *b, const char *bytes, size_t n, 
     b->lacks = ts_audit_lacks(bytes, n, e->task);
     b->object = sealed_memory(bytes, n);
     if (b->object < 0)
-        return ts_refuse(why, "build", "out of memory for the object: %s", strerror(errno));
+        return ts_refuse(why, TS_FAULT_OF_JUDGE, "no memory for the object: %s", strerror(errno));
     b->n_bytes = n;
     ts_sha256_hex(bytes, n, b->sha256);
     return true;
@@ -435,7 +433,7 @@ static bool build_cuda(const ts_entrant *e, const ts_places *p, ts_built *b, ts_
     char        flags[512], path[80];
     ts_confined c;
     size_t      n = 0;
-    if (!*p->nvcc) return ts_refuse(why, "build", "nvcc not found on this machine");
+    if (!*p->nvcc) return ts_refuse(why, TS_FAULT_OF_JUDGE, "nvcc not found on this machine");
     ts_build_nvcc_flags(p->arch, cubin, flags, sizeof flags);
     strcat(flags, " -o ../object");
     snprintf(b->command, sizeof b->command, "nvcc %s", flags);
@@ -452,7 +450,7 @@ static bool build_cuda(const ts_entrant *e, const ts_places *p, ts_built *b, ts_
     free(bytes);
     if (cubin) b->launch = sealed_memory(e->launch, strlen(e->launch));
     return ok && (!cubin || b->launch >= 0 ||
-                  ts_refuse(why, "build", "out of memory for the launch plan"));
+                  ts_refuse(why, TS_FAULT_OF_JUDGE, "no memory for the launch plan"));
 }
 
 /* The folder that the entrant, as another user, may write to. The cage mounts a tmpfs over it. */
@@ -461,7 +459,7 @@ static bool lay_scratch(const ts_built *b, ts_refusal *why)
     char path[96];
     snprintf(path, sizeof path, "%s/tmp", b->folder);
     return (!mkdir(path, 0777) && !chmod(path, 01777)) ||
-           ts_refuse(why, "build", "%s: %s", path, strerror(errno));
+           ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: %s", path, strerror(errno));
 }
 
 bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_built *b,
@@ -481,7 +479,8 @@ bool ts_build(const ts_entrant *e, const ts_places *p, const char *extra, ts_bui
         if (!build_cuda(e, p, b, why)) return false;
     } else if (e->language != TS_PY && !build_native(e, b, extra, why)) return false;
     if (e->cls == TS_GPU_PYTHON && !lay_scratch(b, why)) return false;
-    return !chmod(b->folder, 0755) || ts_refuse(why, "build", "%s: %s", b->folder, strerror(errno));
+    return !chmod(b->folder, 0755) ||
+           ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: %s", b->folder, strerror(errno));
 }
 
 void ts_built_free(ts_built *b)

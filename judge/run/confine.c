@@ -12,9 +12,10 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,6 +23,7 @@
 #include <unistd.h>
 
 #include "build.h"
+#include "limit.h"
 
 /* Landlock's numbers: the C library has no wrappers, and old headers lack the constants. */
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, PATH_BENEATH = 1 };
@@ -75,47 +77,59 @@ static bool lock_files(const char *folder, const char *program)
     return ok && !syscall(RESTRICT_SELF, rules, 0);
 }
 
-static void limit(int what, rlim_t most)
+/* What the child says before it becomes the compiler. It is in shared memory, which the compiler
+ * does not have: only the judge's own code can blame the judge. */
+typedef struct birth {
+    unsigned guards;
+    int      error;       /* an errno */
+    char     failed[128]; /* the step that failed; "": none */
+} birth;
+
+/* Ends the child unless a step of its confinement has worked. */
+static void must(birth *b, bool worked, const char *step)
 {
-    const struct rlimit r = { most, most };
-    setrlimit(what, &r);
+    if (worked) return;
+    b->error = errno;
+    snprintf(b->failed, sizeof b->failed, "%s", step);
+    _exit(126);
 }
 
 /* Switches to another user, if permitted. The folder already belongs to that user. */
-static bool step_down(bool given)
+static bool step_down(birth *b, bool given)
 {
     if (!given) return false;
-    limit(RLIMIT_NPROC, 512);
+    must(b, ts_limit(RLIMIT_NPROC, 512), "RLIMIT_NPROC");
     return !setgroups(0, NULL) && !setresgid(65534, 65534, 65534) &&
            !setresuid(65534, 65534, 65534);
 }
 
-static void become(const char *folder, const char *cwd, const char *const *argv, int limit_s,
-                   bool given, bool apart, int out)
+_Noreturn static void become(birth *b, const char *folder, const char *cwd, const char *const *argv,
+                             int limit_s, bool given, bool apart, int out)
 {
     static const char *const env[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C",
                                        "SOURCE_DATE_EPOCH=1", NULL, NULL };
     const char              *all[sizeof env / sizeof *env];
     char                     tmp[128] = "TMPDIR=";
-    unsigned                 guards = 0;
-    limit(RLIMIT_CPU, (rlim_t)limit_s);
-    limit(RLIMIT_AS, (rlim_t)TS_CONFINED_GIB << 30);
-    limit(RLIMIT_FSIZE, (rlim_t)TS_CONFINED_MIB << 20);
-    limit(RLIMIT_CORE, 0);
-    if (apart) guards |= TS_GUARD_NETWORK;
-    if (step_down(given)) guards |= TS_GUARD_USER;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
-    const int null = open("/dev/null", O_RDONLY);
-    if (chdir(cwd) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || dup2(null, 0) < 0) _exit(126);
-    if (lock_files(folder, argv[0])) guards |= TS_GUARD_FILES;
-    const unsigned char first = (unsigned char)guards;
-    if (write(out, &first, 1) != 1 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(126);
-    syscall(SYS_close_range, 3u, ~0u, 0u);
+    must(b, ts_limit(RLIMIT_CPU, (rlim_t)limit_s), "RLIMIT_CPU");
+    must(b, ts_limit(RLIMIT_AS, (rlim_t)TS_CONFINED_GIB << 30), "RLIMIT_AS");
+    must(b, ts_limit(RLIMIT_FSIZE, (rlim_t)TS_CONFINED_MIB << 20), "RLIMIT_FSIZE");
+    must(b, ts_limit(RLIMIT_CORE, 0), "RLIMIT_CORE");
+    if (apart) b->guards |= TS_GUARD_NETWORK;
+    if (step_down(b, given)) b->guards |= TS_GUARD_USER;
+    /* Again: a change of user clears it. */
+    must(b, !prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
+    must(b, !chdir(cwd), cwd);
+    must(b, !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    must(b, dup2(open("/dev/null", O_RDONLY), 0) == 0, "/dev/null");
+    if (lock_files(folder, argv[0])) b->guards |= TS_GUARD_FILES;
+    must(b, dup2(out, 1) == 1 && dup2(out, 2) == 2, "dup2");
+    must(b, !syscall(SYS_close_range, 3u, ~0u, 0u), "close_range");
     memcpy(all, env, sizeof all);
     strncat(tmp, folder, sizeof tmp - 8);
     all[3] = tmp;
     execvpe(argv[0], (char *const *)argv, (char *const *)all);
-    _exit(127);
+    must(b, false, argv[0]);
+    abort();
 }
 
 /* ---- the init process of the namespace ---- */
@@ -159,60 +173,83 @@ static void listen_to(int in, const struct timespec *end, ts_confined *c)
     struct pollfd ready = { .fd = in, .events = POLLIN };
     char          more[4096];
     size_t        n = 0;
-    unsigned char guards = 0;
-    bool          first = true;
     while (poll(&ready, 1, (int)left_ms(end)) == 1) {
-        const bool    keep = !first && n < sizeof c->said - 1;
-        const ssize_t got = first  ? read(in, &guards, 1)
-                            : keep ? read(in, c->said + n, sizeof c->said - 1 - n)
-                                   : read(in, more, sizeof more);
+        const bool    keep = n < sizeof c->said - 1;
+        const ssize_t got =
+            keep ? read(in, c->said + n, sizeof c->said - 1 - n) : read(in, more, sizeof more);
         if (got <= 0) break;
         if (keep) n += (size_t)got;
-        if (first) c->guards = guards;
-        first = false;
     }
     for (size_t i = 0; i < n; i++)
         if (!c->said[i]) c->said[i] = '?';
 }
 
-bool ts_confine(const char *folder, const char *cwd, const char *const *argv, int limit_s,
-                ts_confined *c)
+/* Waits for it and kills what it started. Its group is dead before it is reaped, so that its PID
+ * cannot be reused. */
+static void end_it(pid_t pid, const struct timespec *end, ts_confined *c)
+{
+    siginfo_t     info = { 0 };
+    struct rusage used = { 0 };
+    while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
+           left_ms(end) > 0)
+        usleep(500);
+    kill(-pid, SIGKILL);
+    c->late = !info.si_pid;
+    wait4(pid, &c->status, 0, &used);
+    if (WIFEXITED(c->status) && WEXITSTATUS(c->status) > SIGNALLED)
+        c->status = WEXITSTATUS(c->status) - SIGNALLED; /* as waitpid would give it */
+    c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+    c->gib = (double)used.ru_maxrss / (1 << 20);
+}
+
+static bool cannot(ts_confined *c, const char *step, int error)
+{
+    snprintf(c->said, sizeof c->said, "%s: %s", step, strerror(error));
+    return false;
+}
+
+static bool run_confined(birth *b, const char *folder, const char *cwd, const char *const *argv,
+                         int limit_s, ts_confined *c)
 {
     int             out[2];
+    bool            apart;
     struct timespec end;
     const bool      given = geteuid() == 0 && !chown(folder, 65534, 65534);
-    memset(c, 0, sizeof *c);
-    if (pipe2(out, O_CLOEXEC)) return false;
-    bool        apart;
+    if (pipe2(out, O_CLOEXEC)) return cannot(c, "pipe", errno);
     const pid_t pid = split(&apart);
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        must(b, !prctl(PR_SET_PDEATHSIG, SIGKILL), "PR_SET_PDEATHSIG");
+        /* Until it is the compiler: that cannot attach to the process that waits for it. */
+        must(b, !prctl(PR_SET_DUMPABLE, 0), "PR_SET_DUMPABLE");
         setpgid(0, 0);
         const pid_t compiler = apart ? fork() : 0;
-        if (!compiler) become(folder, cwd, argv, limit_s, given, apart, out[1]);
+        if (!compiler) become(b, folder, cwd, argv, limit_s, given, apart, out[1]);
+        must(b, compiler > 0, "fork");
         close(out[1]);
         stand_by(compiler);
     }
+    const int error = errno;
     close(out[1]);
     if (pid > 0) {
         setpgid(pid, pid);
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += limit_s;
         listen_to(out[0], &end, c);
-        /* Not reaped until its group is dead, so that its PID cannot be reused. */
-        siginfo_t info = { 0 };
-        while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
-               left_ms(&end) > 0)
-            usleep(500);
-        kill(-pid, SIGKILL);
-        c->late = !info.si_pid;
-        struct rusage used = { 0 };
-        wait4(pid, &c->status, 0, &used);
-        if (WIFEXITED(c->status) && WEXITSTATUS(c->status) > SIGNALLED)
-            c->status = WEXITSTATUS(c->status) - SIGNALLED; /* as waitpid would give it */
-        c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
-        c->gib = (double)used.ru_maxrss / (1 << 20);
+        end_it(pid, &end, c);
     }
     close(out[0]);
-    return pid > 0;
+    c->guards = b->guards;
+    if (pid < 0) return cannot(c, "fork", error);
+    return !*b->failed || cannot(c, b->failed, b->error);
+}
+
+bool ts_confine(const char *folder, const char *cwd, const char *const *argv, int limit_s,
+                ts_confined *c)
+{
+    birth *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memset(c, 0, sizeof *c);
+    if (b == MAP_FAILED) return cannot(c, "mmap", errno);
+    const bool ok = run_confined(b, folder, cwd, argv, limit_s, c);
+    munmap(b, sizeof *b);
+    return ok;
 }

@@ -18,8 +18,8 @@ typedef struct ts_confined {
 } ts_confined;
 
 /* Runs argv in `cwd`; it may write below `folder` only. limit_s limits wall time, and each
- * process's CPU time. False if no process could be started. On return everything that it started is
- * dead. */
+ * process's CPU time. False if it could not be started or confined, which is no fault of its input:
+ * `said` then has the step and the system's error. On return everything that it started is dead. */
 bool ts_confine(const char *folder, const char *cwd, const char *const *argv, int limit_s,
                 ts_confined *c);
 

@@ -115,6 +115,7 @@ static void sanitize(robustness *l)
     e->sanitizer.all = l->n;
     if (ts_build(&e->entrant, &l->run->places, flags, &b, &why))
         for (int at = 0; at < l->n;) at = ask_trapped(l, b.object, at);
+    else if (!strcmp(why.reason, TS_FAULT_OF_JUDGE)) ts_observe_refusal(e, &why);
     else tell(e, "", why.reason, why.text);
     ts_built_free(&b);
 }

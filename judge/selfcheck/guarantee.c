@@ -10,6 +10,8 @@
 #include "cage_inside.h"
 #include "ceiling.h"
 #include "probe.h"
+#include "quantile.h"
+#include "reading.h"
 #include "rng.h"
 #include "selfcheck.h"
 
@@ -222,18 +224,6 @@ static ts_guarantee try(const attempt *t)
     return g;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(double *x, int n, double q)
-{
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return x[(int)(q * n)];
-}
-
 /* Times start, call and freeze of an empty entrant. */
 static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
 {
@@ -265,11 +255,11 @@ static bool time_nothing(ts_guarantees *g, unsigned *held, bool *shares)
         ts_cage_freeze(k);
         freeze[i] = ts_now_ns() - t;
     }
-    g->start_ms = quantile(start_ns, 5, 0.5) * 1e-6;
-    g->empty_ns = quantile(signal, SIGNALS, 0.5);
-    g->empty_p95_ns = quantile(signal, SIGNALS, 0.95);
-    g->freeze_ns = quantile(freeze, SIGNALS, 0.5);
-    g->honest.outside_ns = quantile(outside, SIGNALS, 0.5);
+    g->start_ms = ts_median(start_ns, 5) * 1e-6;
+    g->empty_ns = ts_median(signal, SIGNALS);
+    g->empty_p95_ns = ts_quantile(signal, SIGNALS, 0.95);
+    g->freeze_ns = ts_median(freeze, SIGNALS);
+    g->honest.outside_ns = ts_median(outside, SIGNALS);
     *held = ts_cage_held(k);
     *shares = ts_cage_shares_core(k);
     ts_cage_stop(&k);
@@ -294,7 +284,7 @@ static double outside_now(void)
     }
     ts_cage_stop(&k);
     nested = false;
-    return quantile(ns, CALLS, 0.5);
+    return ts_median(ns, CALLS);
 }
 
 /* Upper limit of the allowance per thread, for a machine too busy to measure. */
@@ -323,7 +313,7 @@ static double lead(size_t n_bytes, int n_threads)
         ns[i] = r.n_wakes ? r.lead_ns / r.n_wakes : 0;
     }
     ts_cage_stop(&k);
-    const double usual = 1.25 * quantile(ns, LEADS, 0.25), most = n_threads * LEAD_MOST_NS;
+    const double usual = 1.25 * ts_quantile(ns, LEADS, 0.25), most = n_threads * LEAD_MOST_NS;
     return usual < most ? usual : most;
 }
 
@@ -363,6 +353,21 @@ static void add(ts_guarantees *g, const char *name, bool held, const char *yes, 
     snprintf(a->text, sizeof a->text, "%s", held ? yes : no);
 }
 
+/* Whether the reader runs, and whether its system calls are filtered. */
+static bool try_reader(ts_guarantees *g, bool *filtered)
+{
+    static const ts_reader_file own = { NULL, TS_READER_SECONDS };
+    const ts_question           q = { .what = TS_READ_SOURCES, .language = TS_C };
+    ts_reply                    reply;
+    ts_reading                  r = { 0 };
+    ts_refusal                  why = { 0 };
+    const bool                  ok =
+        ts_ask_process(&own, &q, NULL, &reply, &why) && ts_reading_take(&reply, &q, &r, &why);
+    if (!ok) snprintf(g->why, sizeof g->why, "%.250s", why.text);
+    *filtered = r.filtered;
+    return ok;
+}
+
 void ts_guarantee_device(ts_guarantees *g)
 {
     for (size_t i = 0; i < sizeof on_device / sizeof *on_device; i++) {
@@ -374,11 +379,11 @@ void ts_guarantee_device(ts_guarantees *g)
 bool ts_guarantee_all(ts_guarantees *g)
 {
     unsigned held = 0;
-    bool     shares = true;
+    bool     shares = true, filtered = false;
     *g = (ts_guarantees) { .badge = "none" };
     learn_leads(&g->honest);
     ts_cage_calibrate(&g->honest);
-    if (!time_nothing(g, &held, &shares)) return false;
+    if (!time_nothing(g, &held, &shares) || !try_reader(g, &filtered)) return false;
     ts_cage_calibrate(&g->honest);
     host_held = ~0u;
     for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
@@ -401,6 +406,8 @@ bool ts_guarantee_all(ts_guarantees *g)
     ts_held_names(g->host_lacks, lacks, sizeof lacks);
     add(g, "confined", !g->host_lacks,
         "no entrant runs without a system-call filter, locked files and mounts", lacks);
+    add(g, "reader", filtered, "the text of an entrant is parsed behind a system-call filter",
+        "no system-call filter: resource limits alone confine the parser of an entrant's text");
     g->badge = g->g[0].held ? "full" : "none";
     snprintf(g->why, sizeof g->why, "%s", g->g[0].held ? "" : g->g[0].text);
     for (int i = 0; i < g->n && g->g[0].held; i++)
