@@ -356,6 +356,19 @@ TEST(the_workspace_is_what_was_asked_for)
     }
 }
 
+TEST(another_core_is_found_or_there_is_none)
+{
+    cpu_set_t may;
+    CPU_ZERO(&may);
+    assert_int_equal(ts_core_after(0, 0, &may), -1);
+    CPU_SET(3, &may);
+    assert_int_equal(ts_core_after(3, 3, &may), -1);
+    assert_int_equal(ts_core_after(3, 0, &may), 3);
+    CPU_SET(CPU_SETSIZE - 1, &may);
+    assert_int_equal(ts_core_after(3, 3, &may), CPU_SETSIZE - 1);
+    assert_int_equal(ts_core_after(CPU_SETSIZE - 1, 0, &may), 3);
+}
+
 /* Steps that every machine can do must be done: without one, no entrant runs. */
 TEST(a_step_that_fails_is_named)
 {

@@ -2,9 +2,12 @@
 /* unit_task.c - every task is what its description says: what its cases take is declared, and what
  * is declared is taken; and no invalid call is lost. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "arena.h"
 #include "dtype.h"
@@ -90,6 +93,22 @@ TEST(scarce_dimensions_exist)
                 found = !strcmp(ts_tasks[i]->dim_name[d], ts_tasks[i]->scarce[k]);
             assert_true(found);
         }
+}
+
+/* A task that names a dimension which it does not have is a bug: found, not searched for. */
+TEST(an_unknown_dimension_is_an_error)
+{
+    ts_task     t = *ts_task_called("softmax_topk");
+    int         status;
+    const pid_t pid = fork();
+    t.scarce[1] = "colour";
+    if (pid == 0) {
+        alarm(20);
+        ts_case_group(&t, t.cases());
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
 /* ---- invalid calls ---- */

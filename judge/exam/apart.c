@@ -27,25 +27,34 @@ static int look(pid_t pid, int *n_threads)
     return core;
 }
 
-/* Round-robin over the cores of `may` other than the first thread's. */
+int ts_core_after(int last, int except, const cpu_set_t *may)
+{
+    for (int i = 1; i <= CPU_SETSIZE; i++) {
+        const int next = (last + i) % CPU_SETSIZE;
+        if (CPU_ISSET(next, may) && next != except) return next;
+    }
+    return -1;
+}
+
+/* Round-robin over the cores of `may` other than the first thread's. False if there is none. */
 static bool scatter(pid_t pid, int core, const cpu_set_t *may)
 {
     char path[64];
     int  next = core;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *d = opendir(path);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && next >= 0 && (e = readdir(d));) {
         const pid_t thread = (pid_t)atoi(e->d_name);
         cpu_set_t   own;
         if (thread <= 0 || thread == pid) continue;
-        do next = (next + 1) % CPU_SETSIZE;
-        while (!CPU_ISSET(next, may) || next == core);
+        next = ts_core_after(next, core, may);
+        if (next < 0) break;
         CPU_ZERO(&own);
         CPU_SET(next, &own);
         sched_setaffinity(thread, sizeof own, &own);
     }
     if (d) closedir(d);
-    return d != NULL;
+    return d && next >= 0;
 }
 
 bool ts_threads_spread(pid_t pid, ts_spread *last)

@@ -25,6 +25,10 @@ bool ts_threads_spread(pid_t pid, ts_spread *last);
  * otherwise `was` is the previous affinity. */
 bool ts_threads_apart(pid_t pid, cpu_set_t *was);
 
+/* The next core of `may` after `last`, from the beginning again after the end; not `except`. -1:
+ * there is none. */
+int ts_core_after(int last, int except, const cpu_set_t *may);
+
 /* Undoes it: the first thread, and threads that it creates, may run anywhere again. */
 void ts_threads_free(pid_t pid, const cpu_set_t *was);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* category.c - what a case is there for: its category, its group, and the rule of the canon. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "task.h"
@@ -71,12 +72,12 @@ static uint64_t bucket(int64_t extent)
     return k;
 }
 
-/* Of a dimension by its name. */
+/* Of a dimension by its name, which the task must have. */
 static int64_t extent_of(const ts_task *t, const ts_case *c, const char *name)
 {
-    int i = 0;
-    while (strcmp(t->dim_name[i], name)) i++;
-    return c->dim[i];
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++)
+        if (!strcmp(t->dim_name[i], name)) return c->dim[i];
+    abort();
 }
 
 uint64_t ts_case_group(const ts_task *t, const ts_case *c)
