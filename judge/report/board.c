@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "board.h"
+#include "quantile.h"
 #include "score.h"
 
 enum { MOST = 4096, MOST_ROWS = 1 << 18 }; /* MOST: entrants that have met, with a cell per pair */
@@ -159,13 +160,7 @@ static double pass_at(int n, int c, int k)
     return 1 - none;
 }
 
-static int by_size(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-/* Answers of an entrant to a task: how many, how many passed, and their scores, sorted. */
+/* Answers of an entrant to a task: how many, how many passed, and their scores. */
 static int answers_to(const ts_board *b, size_t at, const char *task, int *passed, double *score)
 {
     int n = 0;
@@ -177,7 +172,6 @@ static int answers_to(const ts_board *b, size_t at, const char *task, int *passe
         *passed += pass;
         score[n++] = pass ? ts_jr_number(r->score, "score", 0) : 0;
     }
-    qsort(score, (size_t)n, sizeof *score, by_size);
     return n;
 }
 
@@ -195,8 +189,8 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
         c->entered++;
         c->passed += passed > 0;
         s->pass_1 += pass_at(n, passed, 1) / all;
-        s->best += score[n - 1] / all;
-        s->median += (score[(n - 1) / 2] + score[n / 2]) / 2 / all;
+        s->median += ts_median(score, (size_t)n) / all;
+        s->best += score[n - 1] / all; /* now sorted */
         double sum = 0;
         for (int i = 0; i < n; i++) sum += score[i];
         c->score += sum / n / all;

@@ -10,6 +10,7 @@
 #include "cage_inside.h"
 #include "fact_inside.h"
 #include "fact_ptx.h"
+#include "quantile.h"
 
 typedef struct stopwatch {
     ts_cu_any *from, *to;
@@ -57,8 +58,8 @@ static double excess(ts_trial *t, ts_device_ptr beat, uint64_t ns, int n, double
         const double device = stop(t, &w, NULL), wall = ts_now_ns() - begin;
         if (i >= 0) over[i] = 100 * (wall / device - 1), call[i] = device / n;
     }
-    *call_ns = ts_trial_median(call, BATCHES);
-    return ts_trial_median(over, BATCHES);
+    *call_ns = ts_median(call, BATCHES);
+    return ts_median(over, BATCHES);
 }
 
 void ts_trial_clock(ts_trial *t)
@@ -142,7 +143,7 @@ static double after_flushes(ts_trial *t, cache *c, ts_cu_any *stream, bool reset
         for (int k = 0; k < n; k++) flush(t, c, reset);
         ns[i] = chase(t, c, NULL);
     }
-    return ts_trial_median(ns, FLUSHES);
+    return ts_median(ns, FLUSHES);
 }
 
 static double left(ts_trial *t, cache *c, ts_cu_any *stream, bool reset)

@@ -64,6 +64,4 @@ double     ts_trial_usual(ts_trial *t); /* the minimum of several */
 ts_device_ptr ts_trial_share(ts_trial *t, unsigned char byte, int *fd);
 bool          ts_trial_whole(ts_trial *t, ts_device_ptr p, unsigned char byte, size_t n);
 
-double ts_trial_median(double *x, int n);
-
 #endif

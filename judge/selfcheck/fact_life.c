@@ -109,18 +109,6 @@ bool ts_trial_whole(ts_trial *t, ts_device_ptr p, unsigned char byte, size_t n)
     return same;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double ts_trial_median(double *x, int n)
-{
-    qsort(x, (size_t)n, sizeof *x, by_size);
-    return x[n / 2];
-}
-
 /* ---- workers ---- */
 
 static bool await_memory(int from, int *fd)

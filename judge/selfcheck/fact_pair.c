@@ -11,6 +11,7 @@
 #include "cage_inside.h"
 #include "fact_inside.h"
 #include "keeper.h"
+#include "quantile.h"
 
 enum { BYTE = 0x5a, SOME = 1 << 16 }; /* contents of shared memory; bytes compared */
 
@@ -157,7 +158,7 @@ void ts_trial_kill(ts_trial *t)
                  "stopped for good with the keeper's data intact; at most %.0f ms until the "
                  "process was reaped, %.0f ms until the keeper was at full speed",
                  k.n_begun, KILLS, k.n_ended, k.n_whole, k.reaped_ns / 1e6, k.speed_ns / 1e6);
-    const double slow = k.n_tries ? ts_trial_median(k.slow, k.n_tries) : 0;
+    const double slow = k.n_tries ? ts_median(k.slow, (size_t)k.n_tries) : 0;
     ts_trial_say(t, "device-busy", k.n_tries && 10 * k.n_seen >= 9 * k.n_tries,
                  "a kernel left running on the device is detected: the keeper's empty kernel takes "
                  "%.0f us next to it, %.1f us alone, x %.0f; detected in %d of %d",
@@ -253,5 +254,5 @@ void ts_trial_head_start(ts_trial *t)
         t, "device-head-start", n == ROUNDS && k.n_seen == n,
         "a kernel that waits on the device for an input is seen before go: it has the input "
         "%.2f ms before, and the keeper sees it in %d of %d",
-        n ? ts_trial_median(k.lead_ns, n) / 1e6 : 0, k.n_seen, ROUNDS);
+        n ? ts_median(k.lead_ns, (size_t)n) / 1e6 : 0, k.n_seen, ROUNDS);
 }
