@@ -26,7 +26,8 @@ static bool turn(int *left)
     return (*left)-- == 0;
 }
 
-void ts_spoil_shrink(const ts_invalid *s, void *args)
+/* Every extent as small as can be with something to do. */
+static void shrink(const ts_invalid *s, void *args)
 {
     for (int k = 0; k < s->n_extent; k++) {
         const ts_extent *e = &s->extent[k];
@@ -39,7 +40,7 @@ static bool drop_pointer(const ts_invalid *s, int *left, void *args)
     for (int small = 0; small < 2; small++)
         for (int k = 0; k < TS_MAX_POINTERS && s->pointer[k]; k++) {
             if (!turn(left)) continue;
-            if (small) ts_spoil_shrink(s, args);
+            if (small) shrink(s, args);
             memset((char *)args + s->pointer[k] - 1, 0, sizeof(void *));
             return true;
         }
@@ -218,18 +219,20 @@ static bool empty(const ts_invalid *s, int *left, void *args, ts_exec *x)
 
 static bool select_how(const ts_invalid *s, bool without, int *left, void *args, ts_status *must)
 {
-    for (int64_t how = without ? s->without : s->odd; s->how_must && s->how_must(how, must); how++)
+    for (int64_t how = without ? s->without : s->odd; s->how_must && s->how_must(args, how, must);
+         how++)
         for (int small = 0; small < 1 + without; small++) {
             if (!turn(left)) continue;
-            if (small) ts_spoil_shrink(s, args);
+            if (small) shrink(s, args);
             memcpy((char *)args + s->how, &how, sizeof how);
             return true;
         }
     return false;
 }
 
-bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status *must)
+static bool spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status *must)
 {
+    for (const ts_bad *b = s->always; b && b->n; b++) set_field(b, 0, args);
     if (select_how(s, true, left, args, must)) return true;
     *must = TS_E_ARG;
     if (drop_pointer(s, left, args)) return true;
@@ -240,6 +243,11 @@ bool ts_spoil(const ts_invalid *s, int *left, void *args, ts_exec *x, ts_status 
     *must = TS_OK;
     if (empty(s, left, args, x)) return true;
     if (s->bad && ts_bad_call(s->bad, left, args, x->device, must)) return true;
-    if (select_how(s, false, left, args, must)) return true;
-    return s->more && s->more(*left, args, x, must);
+    return select_how(s, false, left, args, must);
+}
+
+bool ts_spoil(const ts_invalid *s, int i, void *args, ts_exec *x, ts_status *must)
+{
+    while (s && !spoil(s, &i, args, x, must)) s = s->next;
+    return s;
 }

@@ -120,21 +120,19 @@ typedef struct ts_invalid {
     /* Of a script whose player makes invalid calls itself: where an int64_t of the args selects
      * one, the status of each, and the first of those without a pointer and of the others. */
     size_t how;
-    bool (*how_must)(int64_t how, ts_status *must);
-    int64_t without, odd;
-    /* Further invalid calls: as ts_task.spoil. */
-    bool (*more)(int i, void *args, ts_exec *x, ts_status *must);
+    bool (*how_must)(const void *args, int64_t how, ts_status *must);
+    int64_t                  without, odd;
+    const ts_bad            *always; /* what every invalid call sets as well; NULL: nothing */
+    const struct ts_invalid *next;   /* further invalid calls; NULL: none */
 } ts_invalid;
 
 #define TS_POINTER(type, member) (offsetof(type, member) + 1)
 
-/* As ts_task.spoil. First each pointer alone is NULL, in the valid call and in the least one; then
+/* Makes valid args invalid in the i-th respect, and sets the status that must be returned; false:
+ * there is no i-th. First each pointer alone is NULL, in the valid call and in the least one; then
  * extents are out of range, each alone, also in calls without work; then products are too large
- * although no extent is; then calls without work, which are TS_OK whatever else is large; then
- * `more`. If there is no such call, *i is reduced by the number of calls before `more`. */
-bool ts_spoil(const ts_invalid *s, int *i, void *args, ts_exec *x, ts_status *must);
-
-/* Every extent as small as can be with something to do. */
-void ts_spoil_shrink(const ts_invalid *s, void *args);
+ * although no extent is; then calls without work, which are TS_OK whatever else is large; then the
+ * rows `bad`; then those of `next`. */
+bool ts_spoil(const ts_invalid *s, int i, void *args, ts_exec *x, ts_status *must);
 
 #endif

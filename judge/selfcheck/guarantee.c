@@ -63,12 +63,6 @@ static const ts_case *cases(void)
     return &none;
 }
 
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    (void)i, (void)args, (void)x, (void)must;
-    return false;
-}
-
 const ts_task ts_task_probe = {
     .name = "probe",
     .devices = TS_ON_CPU | TS_ON_CUDA,
@@ -81,7 +75,6 @@ const ts_task ts_task_probe = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
 };
 
 /* ---- attempts ---- */

@@ -37,7 +37,7 @@ const ts_number *ts_task_number(const ts_task *t, const char *name)
 
 bool ts_task_spoil(const ts_task *t, int i, void *args, ts_exec *x, ts_status *must)
 {
-    return t->spoil ? t->spoil(i, args, x, must) : ts_spoil(t->invalid, &i, args, x, must);
+    return ts_spoil(t->invalid, i, args, x, must);
 }
 
 int ts_task_shape(const ts_task *t, const ts_case *c, const ts_buf *b, int64_t extent[TS_MAX_RANK])

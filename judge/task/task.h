@@ -161,11 +161,8 @@ typedef struct ts_task {
     } varies;
     /* Two dimensions: if the first exceeds the second, more is requested than exists. */
     const char       *scarce[2];
-    const ts_invalid *invalid; /* the calls that must be rejected, if it has no `spoil` */
-    /* Makes valid args invalid in the i-th respect, and sets the status that must be returned;
-     * false: there is no i-th. NULL: `invalid` says all. */
-    bool (*spoil)(int i, void *args, ts_exec *x, ts_status *must);
-    ts_canon canon[TS_MAX_CANON + 1]; /* a family NULL ends */
+    const ts_invalid *invalid;                 /* the calls that must be rejected; NULL: none */
+    ts_canon          canon[TS_MAX_CANON + 1]; /* a family NULL ends */
     /* Called after `check` has failed, in cases that are not open. Returns the one rule of the
      * canon that the output breaks, and adds to *e; or NULL, and where in *f, if the output is
      * wrong by the usual contract. NULL: every failure is wrong by the usual contract. */
@@ -186,7 +183,7 @@ const char *ts_task_label(const ts_task *t, ts_device d);     /* its name, or "N
 /* Allocates the buffers of a case and draws its inputs. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
 
-/* As `spoil` or `invalid` of the task says. */
+/* As ts_spoil, with the task's invalid calls. */
 bool ts_task_spoil(const ts_task *t, int i, void *args, ts_exec *x, ts_status *must);
 
 /* The i-th function that an entrant must export, stored in `name` if necessary; NULL: no more. */

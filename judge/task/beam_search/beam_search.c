@@ -109,7 +109,7 @@ static void want_refused(const ts_case *c, ts_want *want)
     ts_want *const end = want + n;
     want += n - n_seen;
     for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
-        for (int64_t how = list; ts_beam_must(how, &must); how++) {
+        for (int64_t how = list; ts_beam_must(NULL, how, &must); how++) {
             if (want == end) abort(); /* too few steps to record all calls */
             (want++)->value = must;
         }

@@ -143,8 +143,9 @@ static bool spoil(player *p, int64_t how, ts_status *must)
     return ts_bad_call(list[how / TS_BEAM_LISTS], &i, p, TS_CPU, must);
 }
 
-bool ts_beam_must(int64_t how, ts_status *must)
+bool ts_beam_must(const void *args, int64_t how, ts_status *must)
 {
+    (void)args;
     return spoil(NULL, how, must);
 }
 
@@ -220,7 +221,7 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
     ts_status     must;
     double       *seen = a->calls, over = 0;
     for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
-        for (int64_t how = list; ts_beam_must(how, &must); how++) {
+        for (int64_t how = list; ts_beam_must(a, how, &must); how++) {
             prepare(&p, a, a->prompts + a->n_items, true, &h, x);
             poison(&h);
             spoil(&p, how, &must);

@@ -21,7 +21,7 @@ enum {
 };
 
 /* The status that such a call must return; false: there is none. */
-bool ts_beam_must(int64_t how, ts_status *must);
+bool ts_beam_must(const void *args, int64_t how, ts_status *must);
 
 /* The record of each call of next: the number of strings, and the sum of their ts_toy_string, in
  * two halves. After the steps come the numbers of calls of next and forward, and of bytes changed

@@ -285,29 +285,22 @@ static ts_cost cost_backward(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_layernorm_forward_args *a = args;
-    (void)x;
-    *must = i < 4 ? TS_E_ARG : i == 4 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 4) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i];
-    else if (i == 4) a->row_stride = a->n_cols - 1;
-    else if (i < 7) a->dtype = i == 5 ? TS_U8 : (ts_dtype)99;
-    else return false;
-    return true;
-}
+#define BAD(type, must, ...) TS_BAD(ts_layernorm_##type##_args, TS_E_##must, __VA_ARGS__)
+#define LAYOUT(type)                                                                               \
+    TS_BAD_LIKE(ts_layernorm_##type##_args, TS_E_SHAPE, row_stride, n_cols, -1),                   \
+        BAD(type, DTYPE, dtype, TS_U8, 99)
 
-static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ts_layernorm_backward_args *a = args;
-    (void)x;
-    *must = i == 0 ? TS_E_ARG : i == 1 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i == 0) a->accumulate = 2;
-    else if (i == 1) a->row_stride = a->n_cols - 1;
-    else if (i < 4) a->dtype = i == 2 ? TS_U8 : (ts_dtype)99;
-    else return false;
-    return true;
-}
+static const ts_bad bad_forward[] = {
+    BAD(forward, ARG, eps, 0, -1, NAN, INFINITY),
+    LAYOUT(forward),
+    { 0 },
+};
+
+static const ts_bad bad_backward[] = {
+    BAD(backward, ARG, accumulate, 2),
+    LAYOUT(backward),
+    { 0 },
+};
 
 #define AT(type, member) offsetof(ts_layernorm_##type##_args, member)
 #define P(type, member)  (AT(type, member) + 1)
@@ -323,25 +316,15 @@ static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, gamma), P(forward, beta), P(forward, y),
                  P(forward, mean), P(forward, rstd) },
     SHAPE(forward),
-    .more = more_forward,
+    .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, x), P(backward, dy), P(backward, gamma), P(backward, mean),
                  P(backward, rstd), P(backward, dx), P(backward, dgamma), P(backward, dbeta) },
     SHAPE(backward),
-    .more = more_backward,
+    .bad = bad_backward,
 };
-
-static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_forward, &i, args, x, must);
-}
-
-static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_backward, &i, args, x, must);
-}
 
 const ts_task ts_task_layernorm_forward = {
     .name = "layernorm_forward",
@@ -366,7 +349,7 @@ const ts_task ts_task_layernorm_forward = {
     .oracle = oracle_forward,
     .check = check_forward,
     .cost = cost_forward,
-    .spoil = spoil_forward,
+    .invalid = &invalid_forward,
     .canon = { { "nonfinite", NONFINITE, true } },
 };
 
@@ -395,6 +378,6 @@ const ts_task ts_task_layernorm_backward = {
     .oracle = oracle_backward,
     .check = check_backward,
     .cost = cost_backward,
-    .spoil = spoil_backward,
+    .invalid = &invalid_backward,
     .canon = { { "nonfinite", NONFINITE, true } },
 };

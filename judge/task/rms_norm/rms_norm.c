@@ -297,31 +297,23 @@ static ts_cost cost_backward(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-static bool more_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    forward_args *a = args;
-    (void)x;
-    *must = i < 7 ? TS_E_ARG : i == 7 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 4) a->eps = (const double[]) { 0, -1, NAN, INFINITY }[i];
-    else if (i < 7) a->w_offset = (const int[]) { 2, -1, 256 }[i - 4];
-    else if (i == 7) a->row_stride = a->n_cols - 1;
-    else if (i < 10) a->dtype = i == 8 ? TS_U8 : (ts_dtype)99;
-    else return false;
-    return true;
-}
+#define BAD(type, must, ...) TS_BAD(type##_args, TS_E_##must, __VA_ARGS__)
+#define LAYOUT(type)                                                                               \
+    TS_BAD_LIKE(type##_args, TS_E_SHAPE, row_stride, n_cols, -1), BAD(type, DTYPE, dtype, TS_U8, 99)
 
-static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    backward_args *a = args;
-    (void)x;
-    *must = i < 4 ? TS_E_ARG : i == 4 ? TS_E_SHAPE : TS_E_DTYPE;
-    if (i < 2) a->accumulate = (const int[]) { 2, -1 }[i];
-    else if (i < 4) a->w_offset = (const int[]) { 2, -1 }[i - 2];
-    else if (i == 4) a->row_stride = a->n_cols - 1;
-    else if (i < 7) a->dtype = i == 5 ? TS_U8 : (ts_dtype)99;
-    else return false;
-    return true;
-}
+static const ts_bad bad_forward[] = {
+    BAD(forward, ARG, eps, 0, -1, NAN, INFINITY),
+    BAD(forward, ARG, w_offset, 2, -1, 256),
+    LAYOUT(forward),
+    { 0 },
+};
+
+static const ts_bad bad_backward[] = {
+    BAD(backward, ARG, accumulate, 2, -1),
+    BAD(backward, ARG, w_offset, 2, -1),
+    LAYOUT(backward),
+    { 0 },
+};
 
 #define AT(type, member) offsetof(type##_args, member)
 #define P(type, member)  (AT(type, member) + 1)
@@ -337,25 +329,15 @@ static bool more_backward(int i, void *args, ts_exec *x, ts_status *must)
 static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, w), P(forward, y), P(forward, rstd), P(forward, r) },
     SHAPE(forward),
-    .more = more_forward,
+    .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, r), P(backward, dy), P(backward, w), P(backward, rstd),
                  P(backward, dx), P(backward, dw) },
     SHAPE(backward),
-    .more = more_backward,
+    .bad = bad_backward,
 };
-
-static bool spoil_forward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_forward, &i, args, x, must);
-}
-
-static bool spoil_backward(int i, void *args, ts_exec *x, ts_status *must)
-{
-    return ts_spoil(&invalid_backward, &i, args, x, must);
-}
 
 const ts_task ts_task_rms_norm_forward = {
     .name = "rms_norm_forward",
@@ -381,7 +363,7 @@ const ts_task ts_task_rms_norm_forward = {
     .oracle = oracle_forward,
     .check = check_forward,
     .cost = cost_forward,
-    .spoil = spoil_forward,
+    .invalid = &invalid_forward,
     .canon = { { "nonfinite", NONFINITE, true } },
 };
 
@@ -410,6 +392,6 @@ const ts_task ts_task_rms_norm_backward = {
     .oracle = oracle_backward,
     .check = check_backward,
     .cost = cost_backward,
-    .spoil = spoil_backward,
+    .invalid = &invalid_backward,
     .canon = { { "nonfinite", NONFINITE, true }, { "nonfinite_dy", NONFINITE_DY, true } },
 };

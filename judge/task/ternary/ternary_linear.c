@@ -474,40 +474,47 @@ static ts_cost cost(const ts_case *c)
         offsetof(ts_ternary_play_args, d.member), 0, 0, 0, false, keeps                            \
     }
 
-/* n_out, n_in, n_rows, of which packing and unpacking know nothing. */
-static const ts_invalid matrix = { .extent = { DIM(n_out, false), DIM(n_in, false) },
-                                   .n_extent = 2,
-                                   .product = { { { 1, 2 } } } };
-static const ts_invalid product_of = {
-    .extent = { DIM(n_out, false), DIM(n_in, false), DIM(n_rows, false) },
-    .n_extent = 3,
-    .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } },
-};
+#define BAD(must, ...) TS_BAD(ts_ternary_play_args, must, __VA_ARGS__)
+static const ts_bad bad[] = { BAD(TS_E_DTYPE, d.dtype, TS_I32, 99), { 0 } };
+
+static bool must_without(const void *args, int64_t how, ts_status *status)
+{
+    const ts_ternary_play_args *a = args;
+    int                         f = 0;
+    while (a->parts >> (f + 1)) f++;
+    *status = TS_E_ARG;
+    return how - TS_TL_WITHOUT < ts_ternary_linear_without(f);
+}
 
 /* Each function alone: without something, in the valid call and in the least; with dims that make
  * no sense; and, but for packing, with dtypes that are not offered. */
-static bool spoil(int i, void *args, ts_exec *x, ts_status *status)
-{
-    static const ts_dtype bad[] = { TS_I32, (ts_dtype)99 };
-    ts_ternary_play_args *a = args;
-    for (int f = 0; f < TS_TL_FUNCTIONS; f++) {
-        const bool pack = f == TS_TL_PACK || f == TS_TL_UNPACK;
-        const int  n = 2 * ts_ternary_linear_without(f), n_bad = pack ? 0 : 2;
-        a->parts = 1 << f;
-        a->how = TS_TL_WITHOUT + i / 2;
-        *status = TS_E_ARG;
-        if (i < n && i % 2) ts_spoil_shrink(&product_of, args);
-        if (i < n) return true;
-        i -= n;
-        a->how = TS_TL_DIMS;
-        *status = TS_E_DTYPE;
-        if (i < n_bad) a->d.dtype = bad[i];
-        if (i < n_bad) return true;
-        i -= n_bad;
-        if (ts_spoil(pack ? &matrix : &product_of, &i, args, x, status)) return true;
+#define ALONE(function)                                                                            \
+    .how = offsetof(ts_ternary_play_args, how), .how_must = must_without,                          \
+    .without = TS_TL_WITHOUT, .odd = INT64_MAX, .always = (const ts_bad[])                         \
+    {                                                                                              \
+        BAD(TS_ALSO, parts, 1 << (function)), BAD(TS_ALSO, how, TS_TL_DIMS),                       \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
     }
-    return false;
-}
+
+/* n_out, n_in */
+#define MATRIX(function)                                                                           \
+    .extent = { DIM(n_out, false), DIM(n_in, false) }, .n_extent = 2, .product = { { { 1, 2 } } }, \
+    ALONE(function)
+
+/* and n_rows, of which packing and unpacking know nothing */
+#define PRODUCT(function)                                                                          \
+    .extent = { DIM(n_out, false), DIM(n_in, false), DIM(n_rows, false) }, .n_extent = 3,          \
+    .product = { { { 1, 2 } }, { { 3, 2 } }, { { 3, 1 } } }, .bad = bad, ALONE(function)
+
+static const ts_invalid invalid[TS_TL_FUNCTIONS] = {
+    { MATRIX(TS_TL_PACK), .next = &invalid[1] },
+    { MATRIX(TS_TL_UNPACK), .next = &invalid[2] },
+    { PRODUCT(TS_TL_LINEAR), .next = &invalid[3] },
+    { PRODUCT(TS_TL_PACKED), .next = &invalid[4] },
+    { PRODUCT(TS_TL_BACKWARD) },
+};
 
 static const char BAD_CODE[] = "code point 3 is rejected, with nothing written";
 static const char BAD_SCALE[] = "a non-finite scale is rejected, with nothing written";
@@ -543,7 +550,7 @@ const ts_task ts_task_ternary_linear = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = invalid,
     .canon = { { "nonfinite", "a NaN in an input row makes NaN only the outputs that depend on it",
                  true },
                { "bad_code", BAD_CODE, true },

@@ -308,13 +308,8 @@ static const ts_invalid invalid = {
     .how_must = ts_tree_must,
     .without = TS_TREE_WITHOUT,
     .odd = TS_TREE_ODD,
+    .always = (const ts_bad[]) { BAD(TS_ALSO, spoilt, 1), { 0 } },
 };
-
-static bool spoil(int i, void *args, ts_exec *x, ts_status *must)
-{
-    ((ts_tree_play_args *)args)->spoilt = 1;
-    return ts_spoil(&invalid, &i, args, x, must);
-}
 
 static const char NONFINITE[] = "logits without a distribution end the cycle with TS_E_MODEL";
 
@@ -360,7 +355,7 @@ const ts_task ts_task_tree_verify = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
-    .spoil = spoil,
+    .invalid = &invalid,
     .canon = { { "ties", TIES, false },
                { "nonfinite", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },

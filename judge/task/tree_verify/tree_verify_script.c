@@ -165,8 +165,9 @@ static bool spoil(player *p, int64_t how, ts_status *must)
     return ts_bad_call(how < TS_TREE_WITHOUT ? odd : without, &i, p, TS_CPU, must);
 }
 
-bool ts_tree_must(int64_t how, ts_status *must)
+bool ts_tree_must(const void *args, int64_t how, ts_status *must)
 {
+    (void)args;
     return spoil(NULL, how, must);
 }
 

@@ -24,7 +24,7 @@ enum {
 };
 
 /* The status that such a call must return; false: there is none. */
-bool ts_tree_must(int64_t how, ts_status *must);
+bool ts_tree_must(const void *args, int64_t how, ts_status *must);
 
 enum { TS_TREE_MOST = 512 }; /* nodes */
 
