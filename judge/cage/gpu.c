@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "driver.h"
 #include "fact_ptx.h"
 #include "nothing.h"
+#include "pass.h"
 #include "play.h"
 #include "process.h"
 
@@ -40,23 +40,6 @@ static void must(int code, const char *what)
 
 /* ---- the keeper's buffers ---- */
 
-static bool take(int socket, ts_kept *what, int *fd)
-{
-    union {
-        char           room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u;
-    struct iovec  part = { what, sizeof *what };
-    struct msghdr m = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
-    };
-    if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof *what) return false;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (!c || c->cmsg_type != SCM_RIGHTS) return false;
-    memcpy(fd, CMSG_DATA(c), sizeof *fd);
-    return true;
-}
-
 static void map_kept(void)
 {
     ts_kept what = { .n_left = 1 };
@@ -64,7 +47,8 @@ static void map_kept(void)
         ts_device_ptr p;
         uint64_t      handle;
         int           fd;
-        if (!take(TS_FD_BUFFERS, &what, &fd)) cage_stop(TS_STOP_SETUP, "received no buffers");
+        if (!ts_receive(TS_FD_BUFFERS, &fd, &what, sizeof what))
+            cage_stop(TS_STOP_SETUP, "received no buffers");
         int code = d->import_fd(&handle, (void *)(intptr_t)fd, 1);
         if (!code) code = ts_driver_place(d, handle, what.n_mapped, (int)what.writable, &p);
         if (code) cage_stop(TS_STOP_SETUP, "cannot map a buffer: %s", ts_driver_text(d, code));

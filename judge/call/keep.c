@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "fact_ptx.h"
 #include "keeper_inside.h"
 #include "nothing.h"
+#include "pass.h"
 
 enum { BAND = 4096, PROBES = 16, MOST_PROBES = 8, REHEARSALS = 2, ORDERS = 3, GIVE };
 static const size_t COMPARED = (size_t)64 << 20, SAMPLE = (size_t)1 << 16;
@@ -94,20 +94,7 @@ static void make_probe(void)
 
 static void give(int to, int fd, ts_kept what)
 {
-    union {
-        char           room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u = { { 0 } };
-    struct iovec  part = { &what, sizeof what };
-    struct msghdr m = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    if (sendmsg(to, &m, MSG_NOSIGNAL) != (ssize_t)sizeof what) _exit(1); /* the receiver is gone */
+    if (!ts_pass(to, fd, &what, sizeof what)) _exit(1);
     close(fd);
 }
 

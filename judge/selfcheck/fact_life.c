@@ -16,6 +16,7 @@
 
 #include "cage_inside.h"
 #include "fact_ptx.h"
+#include "pass.h"
 
 enum { PROBES = 32, WORKER_LIMIT_MS = 6000 };
 
@@ -111,30 +112,13 @@ bool ts_trial_whole(ts_trial *t, ts_device_ptr p, unsigned char byte, size_t n)
 
 /* ---- workers ---- */
 
-static bool await_memory(int from, int *fd)
-{
-    union {
-        char           room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u;
-    char          byte;
-    struct iovec  part = { &byte, 1 };
-    struct msghdr m = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
-    };
-    if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) != 1) return false;
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    if (!c || c->cmsg_type != SCM_RIGHTS) return false;
-    memcpy(fd, CMSG_DATA(c), sizeof *fd);
-    return true;
-}
-
 _Noreturn static void work(ts_trial *t, int number, int from, ts_worker_fn *life)
 {
     uint64_t handle;
     int      fd;
+    char     byte;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!await_memory(from, &fd)) _exit(1);
+    if (!ts_receive(from, &fd, &byte, 1)) _exit(1);
     ts_trial_open(t);
     ts_trial_must(t, t->d->import_fd(&handle, (void *)(intptr_t)fd, 1),
                   "memory of another process");
@@ -162,20 +146,7 @@ void ts_trial_hire(ts_trial *t, int n, ts_worker_fn *life)
 
 void ts_trial_give(ts_trial *t, int number, int fd)
 {
-    union {
-        char           room[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } u = { { 0 } };
-    struct iovec  part = { "m", 1 };
-    struct msghdr m = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = u.room, .msg_controllen = sizeof u.room
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof fd);
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    if (sendmsg(t->worker[number].fd, &m, MSG_NOSIGNAL) == 1) return;
+    if (ts_pass(t->worker[number].fd, fd, (char[]) { 'm' }, 1)) return;
     snprintf(t->page->broken, sizeof t->page->broken, "a worker process is missing");
     _exit(1);
 }
