@@ -139,7 +139,7 @@ static bool derive(ts_log *l, const char *path, char why[TS_WHY])
 
 static bool has_ended(const ts_records *r)
 {
-    return r->n && !strcmp(r->at[r->n - 1].type, "end");
+    return r->n && ts_record_is(&r->at[r->n - 1], "end");
 }
 
 /* Judges into the log: what it has no verdict on yet. */

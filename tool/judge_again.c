@@ -13,14 +13,13 @@ bool ts_replay_key(ts_run *c, const ts_records *r, const char *log)
 {
     const char *key = NULL, *depth = NULL;
     for (size_t i = 0; i < r->n; i++) {
-        int64_t draw = 1; /* default of old logs */
-        ts_jr_int(ts_jr_get(r->at[i].root, "draw"), &draw);
-        if (!strcmp(r->at[i].type, "run") && draw != TS_DRAW)
+        const int64_t draw = ts_jr_whole(r->at[i].root, "draw", 1); /* old logs have none */
+        if (ts_record_is(&r->at[i], "run") && draw != TS_DRAW)
             return ts_fail("%s: got cases drawn by rule %d, expected rule %d; replay with the "
                            "version that judged",
                            log, (int)draw, TS_DRAW);
-        if (!strcmp(r->at[i].type, "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
-        if (strcmp(r->at[i].type, "run")) continue;
+        if (ts_record_is(&r->at[i], "reveal")) key = ts_jr_text(r->at[i].root, "seed", NULL);
+        if (!ts_record_is(&r->at[i], "run")) continue;
         const ts_jr_node *timed = ts_jr_get(r->at[i].root, "timed");
         depth = ts_jr_text(r->at[i].root, "depth", NULL);
         if (timed && !ts_jr_bool(timed)) c->untimed = true;

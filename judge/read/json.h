@@ -50,6 +50,7 @@ bool              ts_jr_bool(const ts_jr_node *v);
 /* A member by key, with a default. */
 const char *ts_jr_text(const ts_jr_node *object, const char *key, const char *otherwise);
 double      ts_jr_number(const ts_jr_node *object, const char *key, double otherwise);
+int64_t     ts_jr_whole(const ts_jr_node *object, const char *key, int64_t otherwise);
 
 /* The writer builds one line. Keys are not escaped; in an array the key is NULL. In strings,
  * invalid UTF-8 becomes '?', and characters that could harm a terminal or a page (ts_hostile, '<',

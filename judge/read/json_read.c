@@ -377,3 +377,9 @@ double ts_jr_number(const ts_jr_node *object, const char *key, double otherwise)
     double x;
     return ts_jr_num(ts_jr_get(object, key), &x) ? x : otherwise;
 }
+
+int64_t ts_jr_whole(const ts_jr_node *object, const char *key, int64_t otherwise)
+{
+    int64_t i;
+    return ts_jr_int(ts_jr_get(object, key), &i) ? i : otherwise;
+}

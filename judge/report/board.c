@@ -10,13 +10,6 @@
 
 enum { MOST = 4096, MOST_ROWS = 1 << 18 }; /* MOST: entrants that have met, with a cell per pair */
 
-static int64_t integer(const ts_jr_node *object, const char *key)
-{
-    int64_t i = -1;
-    ts_jr_int(ts_jr_get(object, key), &i);
-    return i;
-}
-
 static const ts_entrant_row *index_by; /* qsort has no context */
 
 static int by_id(const void *x, const void *y)
@@ -69,7 +62,7 @@ static bool add_row(ts_board *b, const ts_jr_node *v, size_t *last)
 {
     if (b->n_rows == MOST_ROWS) return false;
     ts_entrant_row *r = &b->row[b->n_rows];
-    *r = (ts_entrant_row) { .id = integer(v, "id"),
+    *r = (ts_entrant_row) { .id = ts_jr_whole(v, "id", -1),
                             .name = ts_jr_text(v, "name", ""),
                             .author = ts_jr_text(v, "author", ""),
                             .klass = ts_jr_text(v, "class", ""),
@@ -93,13 +86,13 @@ static bool add_row(ts_board *b, const ts_jr_node *v, size_t *last)
 /* Attaches a record to its entrant; false if the log has no such entrant in this task. */
 static bool attach(ts_board *b, const ts_record *r)
 {
-    ts_entrant_row *row = ts_board_row(b, integer(r->root, "entrant"));
+    ts_entrant_row *row = ts_board_row(b, ts_jr_whole(r->root, "entrant", -1));
     if (!row || strcmp(row->task, ts_jr_text(r->root, "task", ""))) return false;
-    if (!strcmp(r->type, "verdict")) {
+    if (ts_record_is(r, "verdict")) {
         if (row->verdict) return false;
         row->verdict = r->root;
     }
-    if (!strcmp(r->type, "score")) row->score = r->root;
+    if (ts_record_is(r, "score")) row->score = r->root;
     return true;
 }
 
@@ -109,7 +102,7 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
     const bool        overall = !strcmp(ts_jr_text(v, "task", ""), "overall");
     for (size_t i = 0; i < ts_jr_len(rows); i++) {
         const ts_jr_node *at = ts_jr_at(rows, i);
-        ts_entrant_row   *row = ts_board_row(b, integer(at, "entrant"));
+        ts_entrant_row   *row = ts_board_row(b, ts_jr_whole(at, "entrant", -1));
         if (!row) return false;
         if (overall) b->overall[row->overall].rank = at;
         else row->rank = at;
@@ -120,8 +113,8 @@ static bool attach_rank(ts_board *b, const ts_jr_node *v)
 /* Sums up margins; they are divided once all matches are in. */
 static bool attach_match(ts_board *b, const ts_jr_node *v)
 {
-    const ts_entrant_row *a = ts_board_row(b, integer(v, "a")),
-                         *c = ts_board_row(b, integer(v, "b"));
+    const ts_entrant_row *a = ts_board_row(b, ts_jr_whole(v, "a", -1)),
+                         *c = ts_board_row(b, ts_jr_whole(v, "b", -1));
     if (!a || !c || a->overall == c->overall) return a && c;
     const char      *won = ts_jr_text(v, "verdict", "");
     const double     effect = ts_jr_number(v, "effect", 0);
@@ -139,7 +132,8 @@ const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size
 {
     while (*at < b->records->n) {
         const ts_record *one = &b->records->at[(*at)++];
-        if (!strcmp(one->type, "time") && integer(one->root, "entrant") == r->id) return one->root;
+        if (ts_record_is(one, "time") && ts_jr_whole(one->root, "entrant", -1) == r->id)
+            return one->root;
     }
     return NULL;
 }
@@ -268,13 +262,13 @@ static bool fill(const ts_records *r, ts_board *b, char *why)
     for (size_t i = 0; i < r->n; i++) {
         const ts_record *at = &r->at[i];
         bool             ok = true;
-        if (!strcmp(at->type, "run") && !b->run) b->run = at->root;
-        if (!strcmp(at->type, "end")) b->ended = true;
-        if (!strcmp(at->type, "merge")) b->note = ts_jr_text(at->root, "note", "");
-        if (!strcmp(at->type, "rank")) ok = attach_rank(b, at->root);
-        if (!strcmp(at->type, "match")) ok = attach_match(b, at->root);
+        if (ts_record_is(at, "run") && !b->run) b->run = at->root;
+        if (ts_record_is(at, "end")) b->ended = true;
+        if (ts_record_is(at, "merge")) b->note = ts_jr_text(at->root, "note", "");
+        if (ts_record_is(at, "rank")) ok = attach_rank(b, at->root);
+        if (ts_record_is(at, "match")) ok = attach_match(b, at->root);
         for (int k = 0; k < 3; k++)
-            if (!strcmp(at->type, about_one[k])) ok = attach(b, at);
+            if (ts_record_is(at, about_one[k])) ok = attach(b, at);
         if (!ok)
             return snprintf(why, TS_WHY, "line %zu: %s of an unknown entrant, or a duplicate",
                             i + 1, at->type),
@@ -288,7 +282,7 @@ static bool make_pairs(const ts_records *r, ts_board *b, char *why)
 {
     const size_t n = b->n_overall;
     bool         any = false;
-    for (size_t i = 0; i < r->n && !any; i++) any = !strcmp(r->at[i].type, "match");
+    for (size_t i = 0; i < r->n && !any; i++) any = ts_record_is(&r->at[i], "match");
     if (any && n > MOST)
         return snprintf(why, TS_WHY, "more than %d entrants that have met", MOST), false;
     b->pair = any ? calloc(n * n + 1, sizeof *b->pair) : NULL;
@@ -300,7 +294,7 @@ static bool make_rows(const ts_records *r, ts_board *b, char *why)
     size_t *last = calloc(r->n + 1, sizeof *last);
     bool    ok = last;
     for (size_t i = 0; ok && i < r->n; i++)
-        if (!strcmp(r->at[i].type, "entrant") && !(ok = add_row(b, r->at[i].root, last)))
+        if (ts_record_is(&r->at[i], "entrant") && !(ok = add_row(b, r->at[i].root, last)))
             snprintf(why, TS_WHY, "line %zu: more than %d entrants", i + 1, MOST_ROWS);
     free(last);
     if (!ok || index_rows(b)) return ok;

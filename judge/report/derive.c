@@ -11,18 +11,6 @@
 
 enum { MEMBERS = 4096, WORKLOADS = 16, CALLS = 256 };
 
-static bool is(const ts_record *r, const char *type)
-{
-    return !strcmp(r->type, type);
-}
-
-static int64_t integer(const ts_jr_node *object, const char *key)
-{
-    int64_t i = -1;
-    ts_jr_int(ts_jr_get(object, key), &i);
-    return i;
-}
-
 /* ---- one challenge of one run ---- */
 
 typedef struct member {
@@ -55,16 +43,17 @@ static bool collect(const ts_records *r, size_t first, size_t end, const char *t
     *s = (timing) { .task = task };
     for (size_t i = first; i < end; i++) {
         const ts_jr_node *v = r->at[i].root;
-        if (!is(&r->at[i], "verdict") || strcmp(ts_jr_text(v, "task", ""), task)) continue;
+        if (!ts_record_is(&r->at[i], "verdict") || strcmp(ts_jr_text(v, "task", ""), task))
+            continue;
         if (!says(v, "PASS") && !says(v, "PASS (common)") && !says(v, "AUDIT")) continue;
-        if (s->n < MEMBERS && !member_of(s, integer(v, "entrant")))
-            s->m[s->n++] = (member) { .id = integer(v, "entrant"), .verdict = v };
+        if (s->n < MEMBERS && !member_of(s, ts_jr_whole(v, "entrant", -1)))
+            s->m[s->n++] = (member) { .id = ts_jr_whole(v, "entrant", -1), .verdict = v };
     }
     for (size_t i = first; i < end; i++) {
         const ts_jr_node *v = r->at[i].root;
-        if (!is(&r->at[i], "time") || strcmp(ts_jr_text(v, "task", ""), task)) continue;
-        const int64_t w = integer(v, "workload"), n = integer(v, "workloads");
-        member *const m = member_of(s, integer(v, "entrant"));
+        if (!ts_record_is(&r->at[i], "time") || strcmp(ts_jr_text(v, "task", ""), task)) continue;
+        const int64_t w = ts_jr_whole(v, "workload", -1), n = ts_jr_whole(v, "workloads", -1);
+        member *const m = member_of(s, ts_jr_whole(v, "entrant", -1));
         if (!m || w < 0 || w >= n || n > WORKLOADS) continue;
         m->time[w] = v;
         s->n_workloads = (int)n;
@@ -124,7 +113,7 @@ static void count_cells(const ts_jr_node *verdict, ts_score_in *in)
 static double share_of(const ts_records *r, int64_t id)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (is(&r->at[i], "entrant") && integer(r->at[i].root, "id") == id)
+        if (ts_record_is(&r->at[i], "entrant") && ts_jr_whole(r->at[i].root, "id", -1) == id)
             return ts_jr_number(r->at[i].root, "share", 1);
     return 1;
 }
@@ -312,8 +301,8 @@ static player *players_of(const ts_records *r, size_t *n)
     *n = 0;
     for (size_t i = 0; i < r->n && list; i++) {
         const ts_jr_node *v = r->at[i].root;
-        if (!is(&r->at[i], "entrant")) continue;
-        list[*n] = (player) { .id = integer(v, "id"),
+        if (!ts_record_is(&r->at[i], "entrant")) continue;
+        list[*n] = (player) { .id = ts_jr_whole(v, "id", -1),
                               .name = ts_jr_text(v, "name", ""),
                               .author = ts_jr_text(v, "author", ""),
                               .klass = ts_jr_get(v, "sample") ? "" : ts_jr_text(v, "class", ""),
@@ -377,7 +366,8 @@ static bool add_games_of(games *g, const ts_jr_node *v)
                              : !strcmp(won, "a") ? TS_OUTCOME_A
                              : !strcmp(won, "b") ? TS_OUTCOME_B
                                                  : TS_OUTCOME_TIE;
-        if (!add_game(g, (game) { ts_jr_text(v, "task", ""), integer(v, "a"), integer(v, "b"), o }))
+        if (!add_game(g, (game) { ts_jr_text(v, "task", ""), ts_jr_whole(v, "a", -1),
+                                  ts_jr_whole(v, "b", -1), o }))
             return false;
     }
     return true;
@@ -392,9 +382,10 @@ static bool recall_games(const ts_records *r, games *g)
     for (size_t i = 0; i < g->n && ok; i++)
         list[n++] = meeting_of(g->at[i].task, g->at[i].a, g->at[i].b, r->n + i);
     for (size_t i = 0; i < r->n && ok; i++)
-        if (is(&r->at[i], "match"))
+        if (ts_record_is(&r->at[i], "match"))
             list[n++] = meeting_of(ts_jr_text(r->at[i].root, "task", ""),
-                                   integer(r->at[i].root, "a"), integer(r->at[i].root, "b"), i);
+                                   ts_jr_whole(r->at[i].root, "a", -1),
+                                   ts_jr_whole(r->at[i].root, "b", -1), i);
     if (ok) qsort(list, n, sizeof *list, by_pair);
     for (size_t i = 1; i < n && ok; i++)
         list[i].void_ = list[i].a == list[i - 1].a && list[i].b == list[i - 1].b &&
@@ -470,7 +461,8 @@ static size_t end_of_run(const ts_records *r, size_t first, bool *scored)
 {
     size_t end = first + 1;
     *scored = false;
-    for (; end < r->n && !is(&r->at[end], "run"); end++) *scored |= is(&r->at[end], "score");
+    for (; end < r->n && !ts_record_is(&r->at[end], "run"); end++)
+        *scored |= ts_record_is(&r->at[end], "score");
     return end;
 }
 
@@ -481,8 +473,9 @@ static int timed_tasks(const ts_records *r, size_t first, size_t end, const char
 {
     int n = 0;
     for (size_t i = first; i < end; i++) {
-        const char *of = is(&r->at[i], "time") ? ts_jr_text(r->at[i].root, "task", "") : NULL;
-        int         k = 0;
+        const char *of =
+            ts_record_is(&r->at[i], "time") ? ts_jr_text(r->at[i].root, "task", "") : NULL;
+        int k = 0;
         while (of && k < n && strcmp(task[k], of)) k++;
         if (of && k == n && n < TASKS) task[n++] = of;
     }

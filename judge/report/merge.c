@@ -37,18 +37,6 @@ typedef struct numbers {
     size_t  n;
 } numbers;
 
-static bool is(const ts_record *r, const char *type)
-{
-    return !strcmp(r->type, type);
-}
-
-static int64_t integer(const ts_jr_node *object, const char *key)
-{
-    int64_t i = -1;
-    ts_jr_int(ts_jr_get(object, key), &i);
-    return i;
-}
-
 ts_merge *ts_merge_begin(void)
 {
     return calloc(1, sizeof(ts_merge));
@@ -149,8 +137,9 @@ static bool number_entrants(const ts_records *r, size_t next, numbers *ids, char
     *ids = (numbers) { .at = calloc(r->n + 1, sizeof *ids->at) };
     if (!ids->at) return snprintf(why, TS_WHY, "out of memory"), false;
     for (size_t i = 0; i < r->n; i++)
-        if (is(&r->at[i], "entrant")) {
-            ids->at[ids->n] = (number) { integer(r->at[i].root, "id"), (int64_t)(next + ids->n) };
+        if (ts_record_is(&r->at[i], "entrant")) {
+            ids->at[ids->n] =
+                (number) { ts_jr_whole(r->at[i].root, "id", -1), (int64_t)(next + ids->n) };
             ids->n++;
         }
     qsort(ids->at, ids->n, sizeof *ids->at, by_old);
@@ -231,7 +220,7 @@ static bool same_version(const ts_merge *m, const ts_records *r, char *why)
 {
     for (size_t i = 0; i < r->n && m->runs.n; i++) {
         const ts_jr_node *a = m->runs.at[0].root, *b = r->at[i].root;
-        if (!is(&r->at[i], "run")) continue;
+        if (!ts_record_is(&r->at[i], "run")) continue;
         const char  *x = ts_jr_text(a, "version", ""), *y = ts_jr_text(b, "version", "");
         const double u = ts_jr_number(a, "draw", 1), v = ts_jr_number(b, "draw", 1);
         if (strcmp(x, y) || u < v || u > v)
@@ -264,15 +253,15 @@ bool ts_merge_add(ts_merge *m, ts_records *r, char why[TS_WHY])
     bool ok = same_version(m, r, why) && number_entrants(r, m->n_entrants, &ids, why);
     if (ok) snprintf(why, TS_WHY, "out of memory");
     ok = ok && ts_derive_into_records(r) && keep_hash(m, r);
-    m->n_ended += ok && n_log && is(&r->at[n_log - 1], "end");
+    m->n_ended += ok && n_log && ts_record_is(&r->at[n_log - 1], "end");
     for (size_t i = 0; i < r->n && ok; i++) {
         const ts_record *at = &r->at[i];
-        if (is(at, "run")) {
+        if (ts_record_is(at, "run")) {
             ok = copy_record(&m->runs, at, &ids);
             if (ok) machine = machine_of(m);
         }
         for (size_t k = 0; k < sizeof kept / sizeof *kept && ok; k++) {
-            if (!is(at, kept[k])) continue;
+            if (!ts_record_is(at, kept[k])) continue;
             ok = add(m, at, &ids, machine);
             if (!ok)
                 snprintf(why, TS_WHY, "line %zu: %s of an unknown entrant, or out of memory", i + 1,
@@ -320,7 +309,7 @@ static int mark_again(const ts_merge *m, bool *left_out)
     int      marked = 0;
     for (size_t i = 0; i < m->all.n && list; i++) {
         const ts_jr_node *v = m->all.at[i].root;
-        if (is(&m->all.at[i], "entrant")) {
+        if (ts_record_is(&m->all.at[i], "entrant")) {
             const char *sample = ts_jr_text(v, "sample", NULL);
             list[n] = (entrant) { .name = ts_jr_text(v, "name", ""),
                                   .author = ts_jr_text(v, "author", ""),
@@ -331,7 +320,8 @@ static int mark_again(const ts_merge *m, bool *left_out)
                                   .log = m->from[i].log };
             n++;
         }
-        if (is(&m->all.at[i], "verdict")) list[integer(v, "entrant")].judged = true;
+        if (ts_record_is(&m->all.at[i], "verdict"))
+            list[ts_jr_whole(v, "entrant", -1)].judged = true;
     }
     if (!list) return -1;
     qsort(list, n, sizeof *list, by_answer);
@@ -350,12 +340,13 @@ static bool is_about(const ts_record *r, const bool *left_out)
     const ts_jr_node *v = r->root, *rows = ts_jr_get(v, "rows");
     bool              any = false;
     for (size_t i = 0; i < ts_jr_len(rows); i++) {
-        const int64_t id = integer(ts_jr_at(rows, i), "entrant");
+        const int64_t id = ts_jr_whole(ts_jr_at(rows, i), "entrant", -1);
         any |= id >= 0 && left_out[id];
     }
-    if (is(r, "rank")) return any;
-    if (is(r, "match")) return left_out[integer(v, "a")] || left_out[integer(v, "b")];
-    return left_out[integer(v, is(r, "entrant") ? "id" : "entrant")];
+    if (ts_record_is(r, "rank")) return any;
+    if (ts_record_is(r, "match"))
+        return left_out[ts_jr_whole(v, "a", -1)] || left_out[ts_jr_whole(v, "b", -1)];
+    return left_out[ts_jr_whole(v, ts_record_is(r, "entrant") ? "id" : "entrant", -1)];
 }
 
 /* A timed challenge; `other` is the machine, or an unlike one. */
@@ -370,7 +361,7 @@ static size_t find_timed(const ts_merge *m, const bool *left_out, timed *list)
     for (size_t i = 0; i < m->all.n; i++) {
         const char *task = ts_jr_text(m->all.at[i].root, "task", "");
         size_t      k = 0;
-        if (!is(&m->all.at[i], "time") || is_about(&m->all.at[i], left_out)) continue;
+        if (!ts_record_is(&m->all.at[i], "time") || is_about(&m->all.at[i], left_out)) continue;
         while (k < n && strcmp(list[k].task, task)) k++;
         const size_t on = m->from[i].machine;
         if (k == n) list[n++] = (timed) { task, on, on };
@@ -383,7 +374,7 @@ static bool loses_times(const ts_record *r, const timed *list, size_t n)
 {
     const char *task = ts_jr_text(r->root, "task", "");
     bool        lost = false;
-    if (is(r, "entrant") || is(r, "verdict")) return false;
+    if (ts_record_is(r, "entrant") || ts_record_is(r, "verdict")) return false;
     for (size_t i = 0; i < n; i++)
         lost |= list[i].other != list[i].machine && !strcmp(list[i].task, task);
     return lost;
@@ -458,9 +449,10 @@ static bool gather(ts_merge *m, ts_records *all, ts_memory *more, bool *left_out
     more->n = 0;
     for (size_t i = 0; i < m->all.n; i++) {
         ts_record *r = &m->all.at[i];
-        const bool overall = is(r, "rank") && !strcmp(ts_jr_text(r->root, "task", ""), "overall");
+        const bool overall =
+            ts_record_is(r, "rank") && !strcmp(ts_jr_text(r->root, "task", ""), "overall");
         if (is_about(r, left_out) || loses_times(r, list, n) || (overall && other)) continue;
-        verdicts += is(r, "verdict");
+        verdicts += ts_record_is(r, "verdict");
         move(all, r);
     }
     if (other && !ts_derive_overall(all, (ts_sink) { ts_memory_begin, ts_memory_commit, more }))

@@ -36,7 +36,7 @@ static void records(const ts_records *r, bool sources, FILE *f)
 {
     fputs("[", f);
     for (size_t i = 0, n = 0; i < r->n; i++) {
-        if (!sources && !strcmp(r->at[i].type, "source")) continue;
+        if (!sources && ts_record_is(&r->at[i], "source")) continue;
         fputs(n++ ? ",\n" : "", f);
         json(r->at[i].line, r->at[i].n, f);
     }
@@ -48,7 +48,7 @@ static void hashes(const ts_records *r, FILE *f)
 {
     const ts_jr_node *last = NULL;
     for (size_t i = 0; i < r->n && !last; i++)
-        if (!strcmp(r->at[i].type, "merge")) last = ts_jr_get(r->at[i].root, "last");
+        if (ts_record_is(&r->at[i], "merge")) last = ts_jr_get(r->at[i].root, "last");
     const size_t n = ts_jr_len(last);
     if (n < 2)
         fprintf(f, "from one log of <code>touchstone judge</code>. SHA-256 of its last line:");

@@ -26,30 +26,20 @@ typedef struct about {
     size_t           overall;
 } about;
 
-static int64_t integer(const ts_jr_node *object, const char *key)
-{
-    int64_t i = -1;
-    ts_jr_int(ts_jr_get(object, key), &i);
-    return i;
-}
-
-static bool is(const ts_record *r, const char *type)
-{
-    return !strcmp(r->type, type);
-}
-
 /* Of the run: on every page. */
 static bool is_common(const ts_record *r)
 {
-    return is(r, "run") || is(r, "merge") || is(r, "end");
+    return ts_record_is(r, "run") || ts_record_is(r, "merge") || ts_record_is(r, "end");
 }
 
 /* The place on the board of the entrant that a record is about; n_overall: of none, or of two. */
 static size_t place_of(const ts_board *b, const ts_record *r)
 {
-    const bool            one = !is_common(r) && !is(r, "match") && !is(r, "rank");
+    const bool one = !is_common(r) && !ts_record_is(r, "match") && !ts_record_is(r, "rank");
     const ts_entrant_row *row =
-        one ? ts_board_row(b, integer(r->root, is(r, "entrant") ? "id" : "entrant")) : NULL;
+        one ? ts_board_row(b,
+                           ts_jr_whole(r->root, ts_record_is(r, "entrant") ? "id" : "entrant", -1))
+            : NULL;
     return row ? row->overall : b->n_overall;
 }
 
@@ -89,7 +79,7 @@ static page page_of_task(const ts_records *r, const char *task)
     for (size_t i = 0; i < r->n && p.at; i++) {
         const ts_record *at = &r->at[i];
         if (task ? is_common(at) || !strcmp(ts_jr_text(at->root, "task", ""), task)
-                 : !is(at, "time") && !is(at, "source"))
+                 : !ts_record_is(at, "time") && !ts_record_is(at, "source"))
             p.at[p.n++] = i;
     }
     return p;

@@ -9,6 +9,8 @@
 #ifndef TS_LOG_H
 #define TS_LOG_H
 
+#include <string.h>
+
 #include "json.h"
 
 enum { TS_WHY = 256 };
@@ -23,6 +25,11 @@ typedef struct ts_record {
     ts_jr_doc        *doc;
     char             *own; /* not NULL: its line is allocated separately */
 } ts_record;
+
+static inline bool ts_record_is(const ts_record *r, const char *type)
+{
+    return !strcmp(r->type, type);
+}
 
 typedef struct ts_records {
     ts_record *at;

@@ -181,11 +181,12 @@ const ts_record *ts_records_verdict(const ts_records *r, const char *source_sha2
 {
     for (size_t v = 0; v < r->n; v++) {
         int64_t id, other;
-        if (strcmp(r->at[v].type, "verdict") || strcmp(ts_jr_text(r->at[v].root, "task", ""), task))
+        if (!ts_record_is(&r->at[v], "verdict") ||
+            strcmp(ts_jr_text(r->at[v].root, "task", ""), task))
             continue;
         ts_jr_int(ts_jr_get(r->at[v].root, "entrant"), &id);
         for (size_t e = 0; e < v; e++)
-            if (!strcmp(r->at[e].type, "entrant") &&
+            if (ts_record_is(&r->at[e], "entrant") &&
                 ts_jr_int(ts_jr_get(r->at[e].root, "id"), &other) && other == id &&
                 !strcmp(ts_jr_text(r->at[e].root, "source_sha256", ""), source_sha256))
                 return &r->at[v];

@@ -8,21 +8,20 @@
 /* Finds an entrant in an earlier run of this log: its number, and whether it was judged. */
 static void recall(ts_run *c, const ts_records *earlier, ts_judged *e)
 {
-    int64_t id;
     e->id = -1;
     for (size_t i = 0; i < earlier->n; i++) {
         const ts_jr_node *r = earlier->at[i].root;
-        if (strcmp(earlier->at[i].type, "entrant") || !ts_jr_int(ts_jr_get(r, "id"), &id)) continue;
+        if (!ts_record_is(&earlier->at[i], "entrant") || ts_jr_whole(r, "id", -1) < 0) continue;
         if (!strcmp(ts_jr_text(r, "source_sha256", ""), e->entrant.source_sha256) &&
             !strcmp(ts_jr_text(r, "task", ""), ts_run_task_of(c, e)) &&
             !strcmp(ts_jr_text(r, "name", ""), e->entrant.name) &&
             !strcmp(ts_jr_text(r, "sample", ""), e->sample ? e->sample : "") &&
             !strcmp(ts_jr_text(r, "class", ""), e->task ? ts_class_name(e->entrant.cls) : "-"))
-            e->id = (int)id;
+            e->id = (int)ts_jr_whole(r, "id", -1);
     }
     for (size_t i = 0; e->id >= 0 && i < earlier->n; i++)
-        if (!strcmp(earlier->at[i].type, "verdict") &&
-            ts_jr_int(ts_jr_get(earlier->at[i].root, "entrant"), &id) && id == e->id)
+        if (ts_record_is(&earlier->at[i], "verdict") &&
+            ts_jr_whole(earlier->at[i].root, "entrant", -1) == e->id)
             e->before = true;
 }
 
@@ -38,10 +37,10 @@ int ts_run_recall(ts_run *c, const ts_records *earlier)
 
 int ts_run_next_id(const ts_records *earlier)
 {
-    int64_t id, next = 0;
-    for (size_t i = 0; i < earlier->n; i++)
-        if (!strcmp(earlier->at[i].type, "entrant") &&
-            ts_jr_int(ts_jr_get(earlier->at[i].root, "id"), &id) && id >= next)
-            next = id + 1;
+    int64_t next = 0;
+    for (size_t i = 0; i < earlier->n; i++) {
+        const int64_t id = ts_jr_whole(earlier->at[i].root, "id", -1);
+        if (ts_record_is(&earlier->at[i], "entrant") && id >= next) next = id + 1;
+    }
     return (int)next;
 }
