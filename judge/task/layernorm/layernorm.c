@@ -41,7 +41,7 @@ static void draw_gains(const ts_case *c, void *gamma, uint64_t seed)
 static void draw_x(const ts_case *c, void *x, uint64_t seed)
 {
     const int64_t n_cols = c->dim[1], stride = ts_norm_stride(c);
-    if (!strcmp(c->family, "normal")) { /* the large cases are: no names in their loop */
+    if (ts_is(c, "normal")) { /* the large cases are: no names in their loop */
         ts_norm_draw_rows(c, x, seed, 1);
         return;
     }

@@ -68,9 +68,9 @@ enum { BOTH = -1, OVERWRITE };
 /* How backward treats dgamma and dbeta must not depend on anything else of the case. */
 static void add_one(ts_norm_list *l, ts_case c, int flags)
 {
-    if (flags == BOTH || flags % 2 == 0 || !l->backward) ts_norm_append(l, c);
+    if (flags == BOTH || flags % 2 == 0 || !l->all.backward) ts_list_append(&l->all, &c, 1);
     c.dim[TS_NORM_PAD + 1] = 1;
-    if (flags % 2 != 0 && l->backward) ts_norm_append(l, c);
+    if (flags % 2 != 0 && l->all.backward) ts_list_append(&l->all, &c, 1);
 }
 
 static void add_shape(ts_norm_list *l, unsigned dtypes, ts_norm_shape s, int64_t pad, int i)
@@ -81,22 +81,21 @@ static void add_shape(ts_norm_list *l, unsigned dtypes, ts_norm_shape s, int64_t
 
 static const ts_case *build(ts_norm_list *l, const ts_cover *cover)
 {
-    if (l->n) return l->c;
+    if (l->all.n) return l->all.c;
     ts_norm_add_shapes(l);
-    for (int i = 0; i < (int)(sizeof families / sizeof *families); i++)
-        ts_norm_add_family(l, &families[i], i, 1);
+    for (int i = 0; i < (int)COUNT(families); i++) ts_norm_add_family(l, &families[i], i, 1);
     ts_norm_add_far(l, OVERWRITE);
     /* A pair may meet where there is nothing to see: rows whose variance is less than any eps. */
-    int first = l->n;
+    int first = l->all.n;
     ts_norm_add(l, TS_USE_CHECK, F32 | F64, (ts_norm_shape) { 5, 7 }, 2, OVERWRITE, "constant");
     ts_norm_set_eps(l, first, -12);
     /* An eps that float does not have, and a row that is exactly flat. */
-    first = l->n;
+    first = l->all.n;
     ts_norm_add(l, TS_USE_CHECK, WIDE, (ts_norm_shape) { 1, 9 }, 2, OVERWRITE, "constant");
     ts_norm_set_eps(l, first, -60);
-    ts_norm_add_cover(l, cover);
+    ts_list_cover(&l->all, cover);
     ts_norm_add_large(l, OVERWRITE, judged_shapes);
-    return l->c;
+    return l->all.c;
 }
 
 const ts_case *ts_layernorm_forward_cases(void)
@@ -107,7 +106,7 @@ const ts_case *ts_layernorm_forward_cases(void)
 
 const ts_case *ts_layernorm_backward_cases(void)
 {
-    static ts_norm_list l = { .one = add_one, .shape = add_shape, .backward = true };
+    static ts_norm_list l = { .one = add_one, .shape = add_shape, .all.backward = true };
     return build(&l, &ts_layernorm_backward_cover);
 }
 
@@ -117,13 +116,13 @@ double ts_layernorm_draw(const char *f, ts_dtype t, uint64_t seed, int64_t r, in
     const double z = ts_normal(seed, r * n_cols + i);
     const double row = ts_normal(seed + 7, r);
     const bool   chosen = i == ts_norm_chosen(seed, r, n_cols);
-    if (!strcmp(f, "offset")) return ts_norm_by_dtype(t, 1e6, 1e9, 1000, 256) + z;
-    if (!strcmp(f, "offset8")) return ts_norm_by_dtype(t, 1e8, 1e14, 0, 0) + 1000 * z;
-    if (!strcmp(f, "tiny")) return 1 + ts_norm_by_dtype(t, 1e-3, 1e-7, 2e-3, 1e-2) * z;
+    if (!strcmp(f, "offset")) return ts_by_dtype(t, 1e6, 1e9, 1000, 256) + z;
+    if (!strcmp(f, "offset8")) return ts_by_dtype(t, 1e8, 1e14, 0, 0) + 1000 * z;
+    if (!strcmp(f, "tiny")) return 1 + ts_by_dtype(t, 1e-3, 1e-7, 2e-3, 1e-2) * z;
     if (!strcmp(f, "constant")) return r ? 3 * row : 0;
     if (!strcmp(f, "ramp")) return ((double)i - (double)n_cols / 2) * 0.01;
     if (!strcmp(f, "ties")) return (double)(ts_bits(seed, r * n_cols + i) % 3) - 1;
-    if (!strcmp(f, "flat_huge")) return ts_norm_by_dtype(t, 0x1p100, 0x1p900, 0x1p15, 0x1p100);
+    if (!strcmp(f, "flat_huge")) return ts_by_dtype(t, 0x1p100, 0x1p900, 0x1p15, 0x1p100);
     if (!strcmp(f, "nonfinite") && chosen && r % 4)
         return (const double[]) { 0, NAN, INFINITY, -INFINITY }[r % 4];
     return ts_norm_draw(f, t, z, chosen);

@@ -2,14 +2,11 @@
 /* norm_cases.c - what the cases of layer norm and of RMS norm share: shapes, ranges, numbers. */
 #include "norm_cases.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Every count around the width of a vector, a warp and a block; 70000 rows pass a launch limit. */
 static const ts_norm_shape odd_shapes[] = {
@@ -47,19 +44,12 @@ bool ts_norm_affordable(const ts_case *c)
 {
     if (c->dtype == TS_F16 && c->dim[TS_NORM_EPS] < 0) return false;
     /* The oracle scales by the larger of x and sqrt(eps), and loses what is 600 powers below. */
-    if (c->dtype == TS_F64 && c->dim[TS_NORM_EPS] > 4 && !strcmp(c->family, "denormal"))
-        return false;
+    if (c->dtype == TS_F64 && c->dim[TS_NORM_EPS] > 4 && ts_is(c, "denormal")) return false;
     const int64_t most = c->dim[0] > 20000 ? 2500000 : 1000000; /* no other class is that long */
     return 3 * c->dim[0] * c->dim[1] * (int64_t)ts_format_of(c->dtype)->n_bytes <= most;
 }
 
 /* ---- lists ---- */
-
-void ts_norm_append(ts_norm_list *l, ts_case c)
-{
-    if (l->n + 1 == TS_NORM_MAX_CASES) abort();
-    l->c[l->n++] = c;
-}
 
 void ts_norm_add(ts_norm_list *l, unsigned use, unsigned dtypes, ts_norm_shape s, int64_t pad,
                  int flags, const char *name)
@@ -85,13 +75,7 @@ void ts_norm_add_family(ts_norm_list *l, const ts_norm_family *f, int first, int
 
 void ts_norm_add_far(ts_norm_list *l, int flags)
 {
-    const int64_t pad = ((int64_t)1 << 30) + 7 - 40;
-    ts_norm_add(l, TS_USE_CHECK, F32 | BF16, (ts_norm_shape) { 3, 40 }, pad, flags, "far");
-}
-
-void ts_norm_add_cover(ts_norm_list *l, const ts_cover *cover)
-{
-    l->n += ts_cover_cases(cover, l->c + l->n, TS_NORM_MAX_CASES / 4);
+    ts_norm_add(l, TS_USE_CHECK, F32 | BF16, (ts_norm_shape) { 3, 40 }, FAR_PAD, flags, "far");
 }
 
 void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged)
@@ -108,7 +92,7 @@ void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged)
 
 void ts_norm_set_eps(ts_norm_list *l, int first, int power)
 {
-    while (first < l->n) l->c[first++].dim[TS_NORM_EPS] = power;
+    while (first < l->all.n) l->all.c[first++].dim[TS_NORM_EPS] = power;
 }
 
 /* ---- numbers ---- */
@@ -121,21 +105,16 @@ int64_t ts_norm_stride(const ts_case *c)
 double ts_norm_eps(const ts_case *c, double usual)
 {
     if (c->dim[TS_NORM_EPS]) return ts_pow64(10, (double)c->dim[TS_NORM_EPS]);
-    if (!strcmp(c->family, "constant")) return 1e-2;
+    if (ts_is(c, "constant")) return 1e-2;
     /* Small x: its squares leave the range of its dtype, and so does this eps: neither is nothing.
      */
-    if (!strcmp(c->family, "small")) return c->dtype == TS_F64 ? 1e-317 : 1e-43;
+    if (ts_is(c, "small")) return c->dtype == TS_F64 ? 1e-317 : 1e-43;
     return usual;
 }
 
 double ts_norm_size(const ts_case *c, double loud, double faint)
 {
-    return !strcmp(c->family, "loud") ? loud : !strcmp(c->family, "faint") ? faint : 1;
-}
-
-double ts_norm_by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16)
-{
-    return (const double[]) { f32, f64, f16, bf16 }[t];
+    return ts_is(c, "loud") ? loud : ts_is(c, "faint") ? faint : 1;
 }
 
 int64_t ts_norm_chosen(uint64_t seed, int64_t row, int64_t n_cols)
@@ -147,8 +126,8 @@ double ts_norm_draw(const char *f, ts_dtype t, double z, bool chosen)
 {
     if (!strcmp(f, "spike")) return chosen ? 1000 : 1e-3 * z;
     if (!strcmp(f, "denormal")) return ts_format_of(t)->min_normal * 0.25 * z;
-    if (!strcmp(f, "small")) return ts_norm_by_dtype(t, 1e-21, 1e-158, 0, 1e-21) * z;
-    if (!strcmp(f, "huge")) return ts_norm_by_dtype(t, 1e20, 1e160, 300, 1e20) * z;
+    if (!strcmp(f, "small")) return ts_by_dtype(t, 1e-21, 1e-158, 0, 1e-21) * z;
+    if (!strcmp(f, "huge")) return ts_by_dtype(t, 1e20, 1e160, 300, 1e20) * z;
     /* With x near a quarter of the largest number and one near its negative, both the sum and a
      * difference from the mean pass it, though rstd does not. */
     if (!strcmp(f, "extreme"))

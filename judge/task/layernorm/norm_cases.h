@@ -3,14 +3,10 @@
 #ifndef TS_TASK_NORM_CASES_H
 #define TS_TASK_NORM_CASES_H
 
-#include "cover.h"
-#include "task.h"
+#include "case_list.h"
 
 /* The first places of a case's dim, and where its power of eps is. */
 enum { TS_NORM_ROWS, TS_NORM_COLS, TS_NORM_PAD, TS_NORM_EPS = TS_MAX_DIMS };
-
-enum { F32 = 1u << TS_F32, F64 = 1u << TS_F64, F16 = 1u << TS_F16, BF16 = 1u << TS_BF16 };
-enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 | BF16 };
 
 /* Of covers. */
 #define TS_NORM_ROW_RANGE TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
@@ -32,18 +28,13 @@ typedef struct ts_norm_family {
 
 /* A list that a norm fills in its own way: `one` appends the case with the switches that `flags`
  * stands for, or several, and `shape` the i-th shape of a table with some of them. */
-enum { TS_NORM_MAX_CASES = 1024 };
-
 typedef struct ts_norm_list ts_norm_list;
 struct ts_norm_list {
     void (*one)(ts_norm_list *l, ts_case c, int flags);
     void (*shape)(ts_norm_list *l, unsigned dtypes, ts_norm_shape s, int64_t pad, int i);
-    bool    backward;
-    int     n;
-    ts_case c[TS_NORM_MAX_CASES];
+    ts_case_list all;
 };
 
-void ts_norm_append(ts_norm_list *l, ts_case c);
 void ts_norm_add(ts_norm_list *l, unsigned use, unsigned dtypes, ts_norm_shape s, int64_t pad,
                  int flags, const char *name);
 void ts_norm_add_shapes(ts_norm_list *l);
@@ -51,7 +42,6 @@ void ts_norm_add_shapes(ts_norm_list *l);
 void ts_norm_add_family(ts_norm_list *l, const ts_norm_family *f, int first, int step);
 /* Rows whose offsets pass 2^31 elements. */
 void ts_norm_add_far(ts_norm_list *l, int flags);
-void ts_norm_add_cover(ts_norm_list *l, const ts_cover *cover);
 /* The cases of devices, and those that are timed; `judged`, up to {0, 0}, also by the judge. */
 void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged);
 /* Sets the power of eps of the cases from `first` on. */
@@ -62,8 +52,6 @@ double  ts_norm_eps(const ts_case *c, double usual);
 
 /* Of what a family makes larger or smaller than usual: 1 in most. */
 double ts_norm_size(const ts_case *c, double loud, double faint);
-/* One number per dtype. */
-double ts_norm_by_dtype(ts_dtype t, double f32, double f64, double f16, double bf16);
 /* Which element of a row is the odd one of its family. */
 int64_t ts_norm_chosen(uint64_t seed, int64_t row, int64_t n_cols);
 /* An element of a family that both norms have; z is normal. */

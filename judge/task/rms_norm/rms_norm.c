@@ -28,18 +28,13 @@ typedef ts_rms_norm_backward_args backward_args;
 
 /* ---- inputs ---- */
 
-static bool is_family(const ts_case *c, const char *name)
-{
-    return !strcmp(c->family, name);
-}
-
 /* Pruned: gains of exactly 0, which w_offset 1 makes of -1, and weights of 0. */
 static void draw_weights(const ts_case *c, void *w, uint64_t seed)
 {
     const double size = ts_norm_size(c, 40, 1);
     for (int64_t i = 0; i < c->dim[TS_RMS_COLS]; i++) {
         const double drawn = size * (0.25 + 1.5 * ts_uniform(seed, i));
-        const bool   pruned = is_family(c, "pruned") && i % 3;
+        const bool   pruned = ts_is(c, "pruned") && i % 3;
         ts_store(w, c->dtype, i,
                  pruned ? (i % 3 == 1 ? -(double)c->dim[TS_RMS_OFFSET] : 0) : drawn);
     }
@@ -49,7 +44,7 @@ static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
 {
     const int64_t n = c->dim[TS_RMS_COLS], stride = ts_norm_stride(c);
     double        one, other;
-    if (is_family(c, "normal")) { /* large cases are: no names in their loop */
+    if (ts_is(c, "normal")) { /* large cases are: no names in their loop */
         ts_norm_draw_rows(c, x, seed, 1);
         if (residual) ts_norm_draw_rows(c, residual, seed + 9, 1);
         return;
@@ -68,7 +63,7 @@ static void draw_gradient(const ts_case *c, void *p, uint64_t seed, int64_t firs
 {
     const int64_t n = c->dim[TS_RMS_COLS], stride = ts_norm_stride(c);
     ts_norm_draw_rows(c, p, seed, ts_norm_size(c, 1000, 1e-9));
-    for (int64_t r = first; r < c->dim[TS_RMS_ROWS] && is_family(c, "nonfinite_dy"); r += 3)
+    for (int64_t r = first; r < c->dim[TS_RMS_ROWS] && ts_is(c, "nonfinite_dy"); r += 3)
         ts_store(p, c->dtype, r * stride + ts_norm_chosen(seed, r, n), NAN);
 }
 

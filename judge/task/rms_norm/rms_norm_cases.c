@@ -79,16 +79,16 @@ enum { FORWARD_FLAGS = 6, BACKWARD_FLAGS = 8 };
 
 static void add_one(ts_norm_list *l, ts_case c, int flags)
 {
-    flags %= l->backward ? BACKWARD_FLAGS : FORWARD_FLAGS;
+    flags %= l->all.backward ? BACKWARD_FLAGS : FORWARD_FLAGS;
     c.dim[TS_RMS_OFFSET] = flags & 1;
-    if (l->backward) {
+    if (l->all.backward) {
         c.dim[TS_RMS_ACCUMULATE] = flags >> 1 & 1;
         c.dim[TS_RMS_DR] = flags >> 2 & 1;
     } else {
         c.dim[TS_RMS_RESIDUAL] = (flags >> 1) % 3;
         make_forward(&c);
     }
-    ts_norm_append(l, c);
+    ts_list_append(&l->all, &c, 1);
 }
 
 /* Flags with which forward has a residual, and backward the gradient dr that comes with one. */
@@ -100,27 +100,26 @@ static int fused_flags(bool backward)
 /* Each shape with two combinations of the switches. */
 static void add_shape(ts_norm_list *l, unsigned dtypes, ts_norm_shape s, int64_t pad, int i)
 {
-    const int flags = fused_flags(l->backward);
+    const int flags = fused_flags(l->all.backward);
     for (int k = 0; k < 2; k++)
         ts_norm_add(l, TS_USE_CHECK, dtypes, s, pad, flags + i + k * (flags + 1), "normal");
 }
 
 static const ts_case *build(ts_norm_list *l, const ts_cover *cover)
 {
-    const int fused = fused_flags(l->backward);
-    if (l->n) return l->c;
+    const int fused = fused_flags(l->all.backward);
+    if (l->all.n) return l->all.c;
     ts_norm_add_shapes(l);
-    for (int i = 0; i < (int)(sizeof families / sizeof *families); i++)
-        ts_norm_add_family(l, &families[i], i, 3);
-    if (l->backward) ts_norm_add_family(l, &nonfinite_gradient, 4, 3);
+    for (int i = 0; i < (int)COUNT(families); i++) ts_norm_add_family(l, &families[i], i, 3);
+    if (l->all.backward) ts_norm_add_family(l, &nonfinite_gradient, 4, 3);
     ts_norm_add_far(l, fused);
     /* An eps that float does not have, and rows of zeros: rstd shows it. */
-    const int first = l->n;
+    const int first = l->all.n;
     ts_norm_add(l, TS_USE_CHECK, WIDE, (ts_norm_shape) { 2, 9 }, 2, fused, "zeros");
     ts_norm_set_eps(l, first, -60);
-    ts_norm_add_cover(l, cover);
+    ts_list_cover(&l->all, cover);
     ts_norm_add_large(l, fused, judged_shapes);
-    return l->c;
+    return l->all.c;
 }
 
 const ts_case *ts_rms_norm_forward_cases(void)
@@ -131,14 +130,14 @@ const ts_case *ts_rms_norm_forward_cases(void)
 
 const ts_case *ts_rms_norm_backward_cases(void)
 {
-    static ts_norm_list l = { .one = add_one, .shape = add_shape, .backward = true };
+    static ts_norm_list l = { .one = add_one, .shape = add_shape, .all.backward = true };
     return build(&l, &ts_rms_norm_backward_cover);
 }
 
 static double draw_one(const char *f, ts_dtype t, uint64_t seed, int64_t row, int64_t i, int64_t n)
 {
     const double z = ts_normal(seed, row * n + i);
-    if (!strcmp(f, "offset")) return ts_norm_by_dtype(t, 1e4, 1e6, 500, 64) + z;
+    if (!strcmp(f, "offset")) return ts_by_dtype(t, 1e4, 1e6, 500, 64) + z;
     if (!strcmp(f, "tiny")) return 1e-3 * z;
     if (!strcmp(f, "constant")) return 0.5 + 3 * fabs(ts_normal(seed + 7, row));
     return ts_norm_draw(f, t, z, i == ts_norm_chosen(seed, row, n));
@@ -167,7 +166,7 @@ void ts_rms_norm_draw(const ts_case *c, uint64_t seed, int64_t row, int64_t i, d
         else *x = 0;
     }
     if (!strcmp(f, "cancel") && residual) {
-        const double far = ts_norm_by_dtype(c->dtype, 1e4, 1e6, 512, 64);
+        const double far = ts_by_dtype(c->dtype, 1e4, 1e6, 512, 64);
         *x += far;
         *residual -= far;
     }
