@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 
 #include "cage.h"
 #include "clock.h"
+#include "hear.h"
 #include "limit.h"
 #include "reading.h"
 
@@ -64,22 +64,6 @@ _Noreturn static void become(const char *path, int limit_s, int in, int out)
     execve(path, argv, env);
     must(false, 1, path);
     abort();
-}
-
-/* False: it has neither ended its reply nor itself in time. */
-static bool listen_to(int in, double end_s, ts_reply *r)
-{
-    struct pollfd ready = { .fd = in, .events = POLLIN };
-    while (r->n < sizeof r->bytes) {
-        const double left_s = end_s - ts_seconds();
-        const int    n = left_s > 0 ? poll(&ready, 1, (int)(left_s * 1e3) + 1) : 0;
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        const ssize_t got = read(in, r->bytes + r->n, sizeof r->bytes - r->n);
-        if (got <= 0) return true;
-        r->n += (size_t)got;
-    }
-    return true;
 }
 
 /* Ends it, and says in words how it ended; "": well. One that has closed its pipe is dead, or has
@@ -137,7 +121,7 @@ bool ts_ask_process(const void *reader, const ts_question *q, const ts_source *f
     bool ok = pid > 0 || no_reader(why, "fork");
     close(out[1]);
     if (ok) {
-        const bool in_time = listen_to(out[0], end_s, r);
+        const bool in_time = ts_hear(out[0], end_s, false, r->bytes, sizeof r->bytes, &r->n);
         end_of(pid, in_time, f->limit_s, end, sizeof end);
         ok = has_replied(in, in_time, end, r, why);
     }

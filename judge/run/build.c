@@ -30,18 +30,15 @@ enum { MAX_ARGS = 128, PREPROCESSED_BYTES = 64 << 20 };
 
 /* ---- the judge's own files ---- */
 
-/* $TOUCHSTONE_NVCC, nvcc on the PATH, or CUDA's usual folder. */
-static void find_nvcc(ts_places *p)
+bool ts_cuda_tool(const char *variable, const char *name, char *place, size_t n)
 {
-    const char *asked = getenv("TOUCHSTONE_NVCC"), *path = getenv("PATH");
-    snprintf(p->arch, sizeof p->arch, "sm_90");
-    snprintf(p->nvcc, sizeof p->nvcc, "%s", asked ? asked : "");
+    const char *asked = getenv(variable), *path = getenv("PATH");
     for (; !asked && path && *path; path += strcspn(path, ":"), path += *path == ':') {
-        snprintf(p->nvcc, sizeof p->nvcc, "%.*s/nvcc", (int)strcspn(path, ":"), path);
-        if (!access(p->nvcc, X_OK)) return;
+        snprintf(place, n, "%.*s/%s", (int)strcspn(path, ":"), path, name);
+        if (!access(place, X_OK)) return true;
     }
-    if (!asked) snprintf(p->nvcc, sizeof p->nvcc, "/usr/local/cuda/bin/nvcc");
-    if (access(p->nvcc, X_OK)) p->nvcc[0] = 0;
+    snprintf(place, n, "%s%s", asked ? asked : "/usr/local/cuda/bin/", asked ? "" : name);
+    return !access(place, X_OK);
 }
 
 bool ts_places_find(ts_places *p)
@@ -57,7 +54,8 @@ bool ts_places_find(ts_places *p)
         snprintf(p->runner, sizeof p->runner, "%s/%s", self, runner[i]);
         if (!access(p->runner, R_OK)) break;
     }
-    find_nvcc(p);
+    snprintf(p->arch, sizeof p->arch, "sm_90");
+    if (!ts_cuda_tool("TOUCHSTONE_NVCC", "nvcc", p->nvcc, sizeof p->nvcc)) p->nvcc[0] = 0;
     return !access(p->include, R_OK) && !access(p->runner, R_OK);
 }
 

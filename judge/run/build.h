@@ -31,6 +31,10 @@ typedef struct ts_places {
 /* Relative to the program: in a build folder, or installed. False if a file is missing. */
 bool ts_places_find(ts_places *p);
 
+/* A program of CUDA's: what the environment variable names; else on the PATH, or in CUDA's usual
+ * folder. False: there is none. */
+bool ts_cuda_tool(const char *variable, const char *name, char *place, size_t n);
+
 typedef struct ts_built {
     char     folder[64];    /* the sources, from which a Python entrant runs; removed by _free */
     int      object;        /* a sealed memory file, or -1 for Python */

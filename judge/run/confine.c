@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -19,10 +18,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "build.h"
+#include "clock.h"
+#include "hear.h"
 #include "limit.h"
 
 /* Landlock's numbers: the C library has no wrappers, and old headers lack the constants. */
@@ -158,40 +158,23 @@ static pid_t split(bool *apart)
     return *apart ? pid : fork();
 }
 
-static long left_ms(const struct timespec *end)
+/* The beginning of its output. */
+static void listen_to(int in, double end_s, ts_confined *c)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const long ms = (end->tv_sec - now.tv_sec) * 1000 + (end->tv_nsec - now.tv_nsec) / 1000000;
-    return ms > 0 ? ms : 0;
-}
-
-/* Keeps the beginning of its output and discards the rest, so that it neither blocks nor fills
- * memory. */
-static void listen_to(int in, const struct timespec *end, ts_confined *c)
-{
-    struct pollfd ready = { .fd = in, .events = POLLIN };
-    char          more[4096];
-    size_t        n = 0;
-    while (poll(&ready, 1, (int)left_ms(end)) == 1) {
-        const bool    keep = n < sizeof c->said - 1;
-        const ssize_t got =
-            keep ? read(in, c->said + n, sizeof c->said - 1 - n) : read(in, more, sizeof more);
-        if (got <= 0) break;
-        if (keep) n += (size_t)got;
-    }
+    size_t n;
+    ts_hear(in, end_s, true, c->said, sizeof c->said - 1, &n);
     for (size_t i = 0; i < n; i++)
         if (!c->said[i]) c->said[i] = '?';
 }
 
 /* Waits for it and kills what it started. Its group is dead before it is reaped, so that its PID
  * cannot be reused. */
-static void end_it(pid_t pid, const struct timespec *end, ts_confined *c)
+static void end_it(pid_t pid, double end_s, ts_confined *c)
 {
     siginfo_t     info = { 0 };
     struct rusage used = { 0 };
     while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
-           left_ms(end) > 0)
+           ts_seconds() < end_s)
         usleep(500);
     kill(-pid, SIGKILL);
     c->late = !info.si_pid;
@@ -211,10 +194,9 @@ static bool cannot(ts_confined *c, const char *step, int error)
 static bool run_confined(birth *b, const char *folder, const char *cwd, const char *const *argv,
                          int limit_s, ts_confined *c)
 {
-    int             out[2];
-    bool            apart;
-    struct timespec end;
-    const bool      given = geteuid() == 0 && !chown(folder, 65534, 65534);
+    int        out[2];
+    bool       apart;
+    const bool given = geteuid() == 0 && !chown(folder, 65534, 65534);
     if (pipe2(out, O_CLOEXEC)) return cannot(c, "pipe", errno);
     const pid_t pid = split(&apart);
     if (pid == 0) {
@@ -231,11 +213,10 @@ static bool run_confined(birth *b, const char *folder, const char *cwd, const ch
     const int error = errno;
     close(out[1]);
     if (pid > 0) {
+        const double end_s = ts_seconds() + limit_s;
         setpgid(pid, pid);
-        clock_gettime(CLOCK_MONOTONIC, &end);
-        end.tv_sec += limit_s;
-        listen_to(out[0], &end, c);
-        end_it(pid, &end, c);
+        listen_to(out[0], end_s, c);
+        end_it(pid, end_s, c);
     }
     close(out[0]);
     c->guards = b->guards;

@@ -7,16 +7,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "hear.h"
 #include "run.h"
 #include "show.h"
 #include "temporary.h"
@@ -24,18 +23,6 @@
 enum { FOUND = 77, LIMIT_S = 60, CASES = 6, SAID = 16 << 10 };
 
 const char *const ts_tool_name[TS_TOOLS] = { "memcheck", "racecheck", "initcheck", "synccheck" };
-
-/* $TOUCHSTONE_SANITIZER, compute-sanitizer on the PATH, or in CUDA's usual folder. */
-static bool find_tool(char *place, size_t n)
-{
-    const char *path = getenv("PATH"), *asked = getenv("TOUCHSTONE_SANITIZER");
-    for (; !asked && path && *path; path += strcspn(path, ":"), path += *path == ':') {
-        snprintf(place, n, "%.*s/compute-sanitizer", (int)strcspn(path, ":"), path);
-        if (!access(place, X_OK)) return true;
-    }
-    snprintf(place, n, "%s", asked ? asked : "/usr/local/cuda/bin/compute-sanitizer");
-    return !access(place, X_OK);
-}
 
 /* ---- the entrant as files: another process cannot open a sealed memory file ---- */
 
@@ -59,8 +46,9 @@ _Noreturn static void become(char *const *argv, int out)
 {
     const int null = open("/dev/null", O_RDONLY);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(127);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(null, 0) < 0 || dup2(out, 1) < 0 ||
+        dup2(out, 2) < 0)
+        _exit(127);
     execv(argv[0], argv);
     _exit(127);
 }
@@ -70,24 +58,12 @@ static int listen_to(char *const *argv, char said[SAID])
 {
     int    out[2], status = 0;
     size_t n = 0;
-    char   more[4096];
-    *said = 0;
-    if (pipe2(out, O_CLOEXEC)) return 127;
+    if (pipe2(out, O_CLOEXEC)) return *said = 0, 127;
     const pid_t pid = fork();
     if (!pid) become(argv, out[1]);
     close(out[1]);
-    const double  end = ts_seconds() + LIMIT_S;
-    struct pollfd p = { .fd = out[0], .events = POLLIN };
-    bool          late = false;
-    while (pid > 0 && !late) {
-        const double left = end - ts_seconds();
-        late = left <= 0 || poll(&p, 1, (int)(1e3 * left) + 1) == 0;
-        const ssize_t got = late ? 0 : read(out[0], more, sizeof more);
-        if (got <= 0) break;
-        const size_t room = SAID - 1 - n, take = (size_t)got < room ? (size_t)got : room;
-        memcpy(said + n, more, take);
-        said[n += take] = 0;
-    }
+    const bool late = pid > 0 && !ts_hear(out[0], ts_seconds() + LIMIT_S, true, said, SAID - 1, &n);
+    said[n] = 0;
     close(out[0]);
     if (pid > 0 && late) kill(-pid, SIGKILL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
@@ -145,7 +121,8 @@ void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n)
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
     if (e->entrant.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
-    else if (!find_tool(tool, sizeof tool)) why = "compute-sanitizer not found";
+    else if (!ts_cuda_tool("TOUCHSTONE_SANITIZER", "compute-sanitizer", tool, sizeof tool))
+        why = "compute-sanitizer not found";
     else if (!ts_beside("touchstone-plain", plain, sizeof plain))
         why = "touchstone-plain not found";
     else if (!n) why = "no small case to run";
