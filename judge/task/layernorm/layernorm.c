@@ -20,8 +20,10 @@
 #include "rng.h"
 #include "spoil.h"
 
-static const char   NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
 static const double USUAL_EPS = 1e-5;
+
+typedef ts_layernorm_forward_args  forward_args;
+typedef ts_layernorm_backward_args backward_args;
 
 /* ---- inputs ---- */
 
@@ -59,10 +61,10 @@ static void load_row(const void *x, ts_dtype t, int64_t begin, int64_t n, double
 
 static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
-    ts_layernorm_forward_args *a = args;
-    const ts_dtype             t = c->dtype;
-    const int64_t              R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
-    *a = (ts_layernorm_forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    forward_args  *a = args;
+    const ts_dtype t = c->dtype;
+    const int64_t  R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
+    *a = (forward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
     a->eps = ts_norm_eps(c, USUAL_EPS);
     ts_scalar(m, "eps", a->eps);
     void *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
@@ -78,11 +80,11 @@ static void setup_forward(const ts_case *c, uint64_t seed, ts_arena *m, void *ar
 
 static void setup_backward(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 {
-    ts_layernorm_backward_args *a = args;
-    const ts_dtype              t = c->dtype, wide = ts_wide(t);
-    const int64_t               R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
-    const ts_role               sums = c->dim[3] ? TS_INOUT : TS_OUT;
-    *a = (ts_layernorm_backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
+    backward_args *a = args;
+    const ts_dtype t = c->dtype, wide = ts_wide(t);
+    const int64_t  R = c->dim[0], D = c->dim[1], S = ts_norm_stride(c);
+    const ts_role  sums = c->dim[3] ? TS_INOUT : TS_OUT;
+    *a = (backward_args) { .dtype = t, .n_rows = R, .n_cols = D, .row_stride = S };
     a->accumulate = (int)c->dim[3];
     void *x = ts_take(m, &a->x, (ts_buf) { "x", TS_IN, t, R, D, S });
     void *dy = ts_take(m, &a->dy, (ts_buf) { "dy", TS_IN, t, R, D, S });
@@ -129,12 +131,12 @@ static size_t n_want_forward(const ts_case *c)
 /* want: y row by row, then mean, then rstd */
 static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
 {
-    const ts_layernorm_forward_args *a = args;
-    const ts_dtype                   t = a->dtype;
-    const int64_t                    R = a->n_rows, D = a->n_cols;
-    const double                     u = ts_format_of(ts_wide(t))->u;
-    ts_want                         *mean = y + R * D, *rstd = mean + R;
-    double                          *row = ts_norm_new_row(D);
+    const forward_args *a = args;
+    const ts_dtype      t = a->dtype;
+    const int64_t       R = a->n_rows, D = a->n_cols;
+    const double        u = ts_format_of(ts_wide(t))->u;
+    ts_want            *mean = y + R * D, *rstd = mean + R;
+    double             *row = ts_norm_new_row(D);
     (void)c;
     for (int64_t r = 0; r < R; r++) {
         load_row(a->x, t, r * a->row_stride, D, row);
@@ -168,8 +170,8 @@ typedef struct column_sums {
 } column_sums;
 
 /* One row: its dx, and its share of the columns' sums. x: room for the row. */
-static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, double *x,
-                                ts_want *dx, column_sums *sums)
+static void oracle_backward_row(const backward_args *a, int64_t r, double *x, ts_want *dx,
+                                column_sums *sums)
 {
     const ts_dtype t = a->dtype, wide = ts_wide(t);
     const int64_t  D = a->n_cols, row = r * a->row_stride;
@@ -214,13 +216,13 @@ static void oracle_backward_row(const ts_layernorm_backward_args *a, int64_t r, 
 /* want: dx row by row, then dgamma, then dbeta */
 static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
 {
-    const ts_layernorm_backward_args *a = args;
-    const ts_dtype                    wide = ts_wide(a->dtype);
-    const int64_t                     R = a->n_rows, D = a->n_cols;
-    const double                      u = ts_format_of(wide)->u;
-    column_sums                      *sums = calloc((size_t)D, sizeof *sums);
-    ts_want                          *dgamma = want + R * D, *dbeta = dgamma + D;
-    double                           *row = ts_norm_new_row(D);
+    const backward_args *a = args;
+    const ts_dtype       wide = ts_wide(a->dtype);
+    const int64_t        R = a->n_rows, D = a->n_cols;
+    const double         u = ts_format_of(wide)->u;
+    column_sums         *sums = calloc((size_t)D, sizeof *sums);
+    ts_want             *dgamma = want + R * D, *dbeta = dgamma + D;
+    double              *row = ts_norm_new_row(D);
     (void)c;
     if (!sums) abort();
     for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, row, want + r * D, sums);
@@ -244,10 +246,10 @@ static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
 static bool check_forward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
-    const ts_layernorm_forward_args *a = args;
-    const int64_t                    R = a->n_rows, D = a->n_cols;
-    const ts_dtype                   wide = ts_wide(a->dtype);
-    const ts_buf                     y = { "y", TS_OUT, a->dtype, R, D, a->row_stride };
+    const forward_args *a = args;
+    const int64_t       R = a->n_rows, D = a->n_cols;
+    const ts_dtype      wide = ts_wide(a->dtype);
+    const ts_buf        y = { "y", TS_OUT, a->dtype, R, D, a->row_stride };
     (void)c;
     return ts_check_buf(y, a->y, want, f, e) &&
            ts_check_buf((ts_buf) { "mean", TS_OUT, wide, 1, R, R }, a->mean, want + R * D, f, e) &&
@@ -258,11 +260,11 @@ static bool check_forward(const ts_case *c, const void *args, const ts_want *wan
 static bool check_backward(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                            ts_errors *e)
 {
-    const ts_layernorm_backward_args *a = args;
-    const int64_t                     R = a->n_rows, D = a->n_cols;
-    const ts_buf                      dx = { "dx", TS_OUT, a->dtype, R, D, a->row_stride };
-    const ts_buf                      dgamma = { "dgamma", TS_OUT, ts_wide(a->dtype), 1, D, D };
-    const ts_buf                      dbeta = { "dbeta", TS_OUT, ts_wide(a->dtype), 1, D, D };
+    const backward_args *a = args;
+    const int64_t        R = a->n_rows, D = a->n_cols;
+    const ts_buf         dx = { "dx", TS_OUT, a->dtype, R, D, a->row_stride };
+    const ts_buf         dgamma = { "dgamma", TS_OUT, ts_wide(a->dtype), 1, D, D };
+    const ts_buf         dbeta = { "dbeta", TS_OUT, ts_wide(a->dtype), 1, D, D };
     (void)c;
     return ts_check_buf(dx, a->dx, want, f, e) &&
            ts_check_buf(dgamma, a->dgamma, want + R * D, f, e) &&
@@ -285,44 +287,33 @@ static ts_cost cost_backward(const ts_case *c)
 
 /* ---- invalid calls ---- */
 
-#define BAD(type, must, ...) TS_BAD(ts_layernorm_##type##_args, TS_E_##must, __VA_ARGS__)
-#define LAYOUT(type)                                                                               \
-    TS_BAD_LIKE(ts_layernorm_##type##_args, TS_E_SHAPE, row_stride, n_cols, -1),                   \
-        BAD(type, DTYPE, dtype, TS_U8, 99)
+#define BAD(type, must, ...) TS_BAD(type##_args, TS_E_##must, __VA_ARGS__)
 
 static const ts_bad bad_forward[] = {
     BAD(forward, ARG, eps, 0, -1, NAN, INFINITY),
-    LAYOUT(forward),
+    TS_NORM_BAD(forward_args),
     { 0 },
 };
 
 static const ts_bad bad_backward[] = {
     BAD(backward, ARG, accumulate, 2),
-    LAYOUT(backward),
+    TS_NORM_BAD(backward_args),
     { 0 },
 };
 
-#define AT(type, member) offsetof(ts_layernorm_##type##_args, member)
-#define P(type, member)  (AT(type, member) + 1)
-
-/* n_rows, n_cols, row_stride */
-#define SHAPE(type)                                                                                \
-    .extent = { { AT(type, n_rows), 0, 0, 0, true, false },                                        \
-                { AT(type, n_cols), 1, 0, AT(type, row_stride), false, false },                    \
-                { AT(type, row_stride), 1, 0, 0, false, true } },                                  \
-    .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
+#define P(type, member) TS_POINTER(type##_args, member)
 
 static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, gamma), P(forward, beta), P(forward, y),
                  P(forward, mean), P(forward, rstd) },
-    SHAPE(forward),
+    TS_NORM_EXTENTS(forward_args),
     .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, x), P(backward, dy), P(backward, gamma), P(backward, mean),
                  P(backward, rstd), P(backward, dx), P(backward, dgamma), P(backward, dbeta) },
-    SHAPE(backward),
+    TS_NORM_EXTENTS(backward_args),
     .bad = bad_backward,
 };
 
@@ -330,8 +321,7 @@ const ts_task ts_task_layernorm_forward = {
     .name = "layernorm_forward",
     .dim_name = { "rows", "cols", "pad" },
     .dim_says = { "n_rows", "n_cols", "row_stride - n_cols" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_NORM_TASK,
     .buffer = { { "x", TS_IN, 2, false },
                 { "gamma", TS_IN, 1, false },
                 { "beta", TS_IN, 1, false },
@@ -339,9 +329,7 @@ const ts_task ts_task_layernorm_forward = {
                 { "mean", TS_OUT, 1, false },
                 { "rstd", TS_OUT, 1, false } },
     .number = { { "eps", false } },
-    .args_bytes = sizeof(ts_layernorm_forward_args),
-    .more_name = { "eps" },
-    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
+    .args_bytes = sizeof(forward_args),
     .cases = ts_layernorm_forward_cases,
     .cover = &ts_layernorm_forward_cover,
     .setup = setup_forward,
@@ -350,15 +338,14 @@ const ts_task ts_task_layernorm_forward = {
     .check = check_forward,
     .cost = cost_forward,
     .invalid = &invalid_forward,
-    .canon = { { "nonfinite", NONFINITE, true } },
+    .canon = { TS_NORM_NONFINITE },
 };
 
 const ts_task ts_task_layernorm_backward = {
     .name = "layernorm_backward",
     .dim_name = { "rows", "cols", "pad", "acc" },
     .dim_says = { "n_rows", "n_cols", "row_stride - n_cols", "accumulate" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_NORM_TASK,
     .buffer = { { "x", TS_IN, 2, false },
                 { "dy", TS_IN, 2, false },
                 { "gamma", TS_IN, 1, false },
@@ -368,9 +355,7 @@ const ts_task ts_task_layernorm_backward = {
                 { "dgamma", TS_OUT, 1, false },
                 { "dbeta", TS_OUT, 1, false } },
     .number = { { "eps", false } },
-    .args_bytes = sizeof(ts_layernorm_backward_args),
-    .more_name = { "eps" },
-    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
+    .args_bytes = sizeof(backward_args),
     .cases = ts_layernorm_backward_cases,
     .cover = &ts_layernorm_backward_cover,
     .setup = setup_backward,
@@ -379,5 +364,5 @@ const ts_task ts_task_layernorm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .invalid = &invalid_backward,
-    .canon = { { "nonfinite", NONFINITE, true } },
+    .canon = { TS_NORM_NONFINITE },
 };

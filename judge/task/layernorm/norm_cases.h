@@ -47,6 +47,23 @@ void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged);
 /* Sets the power of eps of the cases from `first` on. */
 void ts_norm_set_eps(ts_norm_list *l, int first, int power);
 
+/* Of all four descriptors; and of their invalid calls: n_rows, n_cols, row_stride, and dtype. */
+#define TS_NORM_TASK                                                                               \
+    .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA, .more_name = { "eps" },                   \
+    .more_says = { "log10(eps); 0: the usual eps of that kind of input" }
+#define TS_NORM_NONFINITE                                                                          \
+    {                                                                                              \
+        "nonfinite", "a NaN or infinity makes its own row NaN and no other", true                  \
+    }
+#define TS_NORM_EXTENTS(type)                                                                      \
+    .extent = { { offsetof(type, n_rows), 0, 0, 0, true, false },                                  \
+                { offsetof(type, n_cols), 1, 0, offsetof(type, row_stride), false, false },        \
+                { offsetof(type, row_stride), 1, 0, 0, false, true } },                            \
+    .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
+#define TS_NORM_BAD(type)                                                                          \
+    TS_BAD_LIKE(type, TS_E_SHAPE, row_stride, n_cols, -1),                                         \
+        TS_BAD(type, TS_E_DTYPE, dtype, TS_U8, 99)
+
 int64_t ts_norm_stride(const ts_case *c);
 double  ts_norm_eps(const ts_case *c, double usual);
 

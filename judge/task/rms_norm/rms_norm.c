@@ -18,7 +18,6 @@
 #include "rng.h"
 #include "spoil.h"
 
-static const char NONFINITE[] = "a NaN or infinity makes its own row NaN and no other";
 static const char NONFINITE_DY[] = "a NaN of dy or dr stays in its row and its column";
 
 static const double USUAL_EPS = 1e-6;
@@ -293,44 +292,34 @@ static ts_cost cost_backward(const ts_case *c)
 /* ---- invalid calls ---- */
 
 #define BAD(type, must, ...) TS_BAD(type##_args, TS_E_##must, __VA_ARGS__)
-#define LAYOUT(type)                                                                               \
-    TS_BAD_LIKE(type##_args, TS_E_SHAPE, row_stride, n_cols, -1), BAD(type, DTYPE, dtype, TS_U8, 99)
 
 static const ts_bad bad_forward[] = {
     BAD(forward, ARG, eps, 0, -1, NAN, INFINITY),
     BAD(forward, ARG, w_offset, 2, -1, 256),
-    LAYOUT(forward),
+    TS_NORM_BAD(forward_args),
     { 0 },
 };
 
 static const ts_bad bad_backward[] = {
     BAD(backward, ARG, accumulate, 2, -1),
     BAD(backward, ARG, w_offset, 2, -1),
-    LAYOUT(backward),
+    TS_NORM_BAD(backward_args),
     { 0 },
 };
 
-#define AT(type, member) offsetof(type##_args, member)
-#define P(type, member)  (AT(type, member) + 1)
-
-/* n_rows, n_cols, row_stride */
-#define SHAPE(type)                                                                                \
-    .extent = { { AT(type, n_rows), 0, 0, 0, true, false },                                        \
-                { AT(type, n_cols), 1, 0, AT(type, row_stride), false, false },                    \
-                { AT(type, row_stride), 1, 0, 0, false, true } },                                  \
-    .n_extent = 3, .product = { { { 1, 2 } }, { { 1, 3 } } }
+#define P(type, member) TS_POINTER(type##_args, member)
 
 /* The calls that are spoilt have a residual, and so need r. */
 static const ts_invalid invalid_forward = {
     .pointer = { P(forward, x), P(forward, w), P(forward, y), P(forward, rstd), P(forward, r) },
-    SHAPE(forward),
+    TS_NORM_EXTENTS(forward_args),
     .bad = bad_forward,
 };
 
 static const ts_invalid invalid_backward = {
     .pointer = { P(backward, r), P(backward, dy), P(backward, w), P(backward, rstd),
                  P(backward, dx), P(backward, dw) },
-    SHAPE(backward),
+    TS_NORM_EXTENTS(backward_args),
     .bad = bad_backward,
 };
 
@@ -339,8 +328,7 @@ const ts_task ts_task_rms_norm_forward = {
     .dim_name = { "rows", "cols", "pad", "off", "res" },
     .dim_says = { "n_rows", "n_cols", "row_stride - n_cols", "w_offset",
                   "0: no residual, 1: residual, 2: residual, and r is x" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_NORM_TASK,
     .buffer = { { "x", TS_IN, 2, false },
                 { "residual", TS_IN, 2, false },
                 { "w", TS_IN, 1, false },
@@ -349,8 +337,6 @@ const ts_task ts_task_rms_norm_forward = {
                 { "r", TS_OUT, 2, false } },
     .number = { { "eps", false }, { "w_offset", true } },
     .args_bytes = sizeof(forward_args),
-    .more_name = { "eps" },
-    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
     .cases = ts_rms_norm_forward_cases,
     .cover = &ts_rms_norm_forward_cover,
     .setup = setup_forward,
@@ -359,7 +345,7 @@ const ts_task ts_task_rms_norm_forward = {
     .check = check_forward,
     .cost = cost_forward,
     .invalid = &invalid_forward,
-    .canon = { { "nonfinite", NONFINITE, true } },
+    .canon = { TS_NORM_NONFINITE },
 };
 
 const ts_task ts_task_rms_norm_backward = {
@@ -367,8 +353,7 @@ const ts_task ts_task_rms_norm_backward = {
     .dim_name = { "rows", "cols", "pad", "off", "acc", "dr" },
     .dim_says = { "n_rows", "n_cols", "row_stride - n_cols", "w_offset", "accumulate",
                   "1 if there is a dr" },
-    .kind = TS_PLAIN,
-    .devices = TS_ON_CPU | TS_ON_CUDA,
+    TS_NORM_TASK,
     .buffer = { { "r", TS_IN, 2, false },
                 { "dy", TS_IN, 2, false },
                 { "w", TS_IN, 1, false },
@@ -378,8 +363,6 @@ const ts_task ts_task_rms_norm_backward = {
                 { "dw", TS_OUT, 1, false } },
     .number = { { "w_offset", true } },
     .args_bytes = sizeof(backward_args),
-    .more_name = { "eps" },
-    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },
     .cases = ts_rms_norm_backward_cases,
     .cover = &ts_rms_norm_backward_cover,
     .setup = setup_backward,
@@ -388,5 +371,5 @@ const ts_task ts_task_rms_norm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .invalid = &invalid_backward,
-    .canon = { { "nonfinite", NONFINITE, true }, { "nonfinite_dy", NONFINITE_DY, true } },
+    .canon = { TS_NORM_NONFINITE, { "nonfinite_dy", NONFINITE_DY, true } },
 };
