@@ -47,6 +47,7 @@ const REASONS = {
   crash: "it crashed", hang: "it did not finish in time", seal: "it made a system call that its class may not make", memory: "it used too much memory", protocol: "it left the protocol",
   early: "it worked before the clock started", "output-late": "it worked after reporting that it was done", workspace: "it requested too much workspace",
   fp: "it changed the floating-point mode", floor: "it was faster than this machine can be",
+  error: "the machine or the installation is at fault", judge: "not all that was to be checked was checked",
 };
 
 const COLUMNS = {
