@@ -16,6 +16,14 @@ typedef struct ts_buf {
     int64_t     n_rows, n_cols, row_stride; /* a vector has one row */
 } ts_buf;
 
+/* Elements of n buffers, without the gaps between rows. */
+static inline size_t ts_bufs_elements(const ts_buf *b, int n)
+{
+    size_t all = 0;
+    for (int i = 0; i < n; i++) all += (size_t)(b[i].n_rows * b[i].n_cols);
+    return all;
+}
+
 /* Allocates memory for b, stores its address in *slot, a pointer inside the case's args, and
  * returns it. The arena updates the slot when the case runs on another device. TS_IN is read-only
  * during the call; TS_OUT is poisoned before it; bytes around and between rows are checked after

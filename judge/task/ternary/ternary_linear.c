@@ -284,10 +284,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 static size_t n_want(const ts_case *c)
 {
     ts_buf b[OUTPUTS];
-    size_t n = 0;
     outputs(c, b);
-    for (int i = 0; i < OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
-    return n;
+    return ts_bufs_elements(b, OUTPUTS);
 }
 
 static ts_status must(const ts_case *c, int function)
@@ -479,11 +477,8 @@ static const ts_bad bad[] = { BAD(TS_E_DTYPE, d.dtype, TS_I32, 99), { 0 } };
 
 static bool must_without(const void *args, int64_t how, ts_status *status)
 {
-    const ts_ternary_play_args *a = args;
-    int                         f = 0;
-    while (a->parts >> (f + 1)) f++;
     *status = TS_E_ARG;
-    return how - TS_TL_WITHOUT < ts_ternary_linear_without(f);
+    return how - TS_TL_WITHOUT < ts_ternary_linear_without(args);
 }
 
 /* Each function alone: without something, in the valid call and in the least; with dims that make

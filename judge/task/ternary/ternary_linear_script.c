@@ -38,11 +38,6 @@ static const struct {
     { 5, { BACKWARD(w), BACKWARD(in), BACKWARD(dy), BACKWARD(dx), BACKWARD(dw) } },
 };
 
-int ts_ternary_linear_without(int function)
-{
-    return TS_TL_NO_TENSOR + tensors[function].n;
-}
-
 typedef union call_args {
     ts_ternary_pack_args            pack;
     ts_ternary_unpack_args          unpack;
@@ -107,6 +102,11 @@ static int only(const ts_ternary_play_args *a)
     int i = 0;
     while (!(a->parts >> i & 1)) i++;
     return i;
+}
+
+int ts_ternary_linear_without(const ts_ternary_play_args *a)
+{
+    return TS_TL_NO_TENSOR + tensors[only(a)].n;
 }
 
 /* Makes an invalid call, or the query of its workspace. */

@@ -19,9 +19,6 @@ enum { TS_TL_PACK, TS_TL_UNPACK, TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_
 enum { TS_TL_SOUND, TS_TL_DIMS, TS_TL_WITHOUT };
 enum { TS_TL_NO_ARGS, TS_TL_NO_EXEC, TS_TL_NO_SIZE, TS_TL_NO_TENSOR };
 
-/* The number of such calls of a function. */
-int ts_ternary_linear_without(int function);
-
 enum { TS_TL_TOUCHED = -1 }; /* in `seen`: it wrote outside its workspace */
 
 typedef struct ts_ternary_play_args {
@@ -38,6 +35,9 @@ typedef struct ts_ternary_play_args {
     void                  *y, *y_packed, *dx;
     float                 *dw;
 } ts_ternary_play_args;
+
+/* The number of calls without something of the one function of `parts`. */
+int ts_ternary_linear_without(const ts_ternary_play_args *a);
 
 /* The API functions, in the order of ts_ternary_linear_names. A query may be NULL: no workspace is
  * needed. */

@@ -115,13 +115,6 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 
 /* ---- what is expected ---- */
 
-static size_t count(const ts_buf b[OUTPUTS])
-{
-    size_t n = 0;
-    for (int i = 0; i < OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
-    return n;
-}
-
 static size_t n_want(const ts_case *c)
 {
     ts_tt_script s;
@@ -129,7 +122,7 @@ static size_t n_want(const ts_case *c)
     ts_tt_script_of(c, &s);
     outputs(&s, b);
     free(s.op);
-    return count(b);
+    return ts_bufs_elements(b, OUTPUTS);
 }
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
@@ -251,7 +244,7 @@ static const ts_want *wants_after(const ts_case *c, const ts_ternary_training_ar
     h = hash_of(h, a->gain, (size_t)(b[GAIN].n_rows * a->n_norm) * sizeof *a->gain);
     if (kept && h == key) return kept;
     free(kept);
-    kept = malloc((count(b) + 1) * sizeof *kept);
+    kept = malloc((ts_bufs_elements(b, OUTPUTS) + 1) * sizeof *kept);
     if (!kept) abort();
     ts_tt_model(c, a, true, kept);
     key = h;

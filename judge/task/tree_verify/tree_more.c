@@ -237,8 +237,7 @@ void ts_tree_more_setup(const ts_case *c, uint64_t seed, ts_arena *m, ts_tree_pl
 size_t ts_tree_more_n_want(const ts_case *c)
 {
     ts_buf b[MOST_OUTPUTS];
-    outputs(c, b);
-    return (size_t)(b[0].n_rows * b[0].n_cols + b[1].n_rows * b[1].n_cols);
+    return ts_bufs_elements(b, outputs(c, b));
 }
 
 /* Row r of a tree, column by column, and its position. */

@@ -75,11 +75,9 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 static size_t n_want(const ts_case *c)
 {
     ts_buf b[N_OUTPUTS];
-    size_t n = 0;
     if (ts_tree_function(c, NULL)) return ts_tree_more_n_want(c);
     outputs(c, b);
-    for (int i = 0; i < N_OUTPUTS; i++) n += (size_t)(b[i].n_rows * b[i].n_cols);
-    return n;
+    return ts_bufs_elements(b, N_OUTPUTS);
 }
 
 /* ---- what is expected ---- */
