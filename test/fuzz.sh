@@ -38,16 +38,16 @@ words() { # AFTER WORD...: a dictionary of words in quotes
 # Objects with both kinds of hash table and page size, as the judge builds sealed entrants; and
 # other objects.
 seeds_object() {
-    local flags='-w -O1 -shared -fPIC -nostdlib -fvisibility=hidden -fno-stack-protector -Iinclude -Itest/solution'
+    local flags='-w -O1 -shared -fPIC -nostdlib -fvisibility=hidden -fno-stack-protector -Iinclude -Iproof/plain'
     local isa=base/isa/$(uname -m)
     local link='-Wl,-z,noexecstack,-z,now,-z,norelro,--build-id=none'
     [ -d "$isa" ] || isa=base/isa/generic
-    for source in test/solution/softmax_topk test/solution/kv_cache proof/exploit/init_array proof/exploit/constructor proof/exploit/ifunc \
+    for source in proof/plain/softmax_topk proof/plain/kv_cache proof/exploit/init_array proof/exploit/constructor proof/exploit/ifunc \
         proof/exploit/tls proof/exploit/weak_libc; do
         cc $flags -I$isa $link,--hash-style=sysv,-z,max-page-size=4096 $source.c -o "$seed/$(basename $source)" -lgcc
     done
-    cc $flags $link,--hash-style=gnu test/solution/softmax_topk.c -o "$seed/gnu" -lgcc
-    cc -w -O1 -shared -fPIC -Iinclude test/solution/softmax_topk.c -o "$seed/plain" -lm
+    cc $flags $link,--hash-style=gnu proof/plain/softmax_topk.c -o "$seed/gnu" -lgcc
+    cc -w -O1 -shared -fPIC -Iinclude proof/plain/softmax_topk.c -o "$seed/plain" -lm
     cp "$build/touchstone-probe.so" "$seed"
 }
 

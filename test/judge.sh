@@ -10,9 +10,9 @@ c_entrant() { # FOLDER NAME CLASS SED
     mkdir -p "$tmp/$1"
     printf '{"name":"%s","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         "$2" "$3" >"$tmp/$1/entry.json"
-    cp test/solution/number.h "$tmp/$1"
-    sed "$4" test/solution/softmax_topk.c >"$tmp/$1/softmax_topk.c"
-    [ -z "$4" ] || ! cmp -s test/solution/softmax_topk.c "$tmp/$1/softmax_topk.c" ||
+    cp proof/plain/number.h "$tmp/$1"
+    sed "$4" proof/plain/softmax_topk.c >"$tmp/$1/softmax_topk.c"
+    [ -z "$4" ] || ! cmp -s proof/plain/softmax_topk.c "$tmp/$1/softmax_topk.c" ||
         complain "nothing was planted in $1"
 }
 wrong='s/sum += exp/sum += 1.0002 * exp/'

@@ -13,27 +13,27 @@ lay() { # NAME CHALLENGE CLASS LANGUAGE SOURCE [SED] - an entrant from a right o
     file=$2.${5##*.}
     mkdir -p "$to"
     sed "${6:-}" "$5" >"$to/$file"
-    [ "$4" != c ] || cp test/solution/number.h "$to"
+    [ "$4" != c ] || cp proof/plain/number.h "$to"
     [ -z "${6:-}" ] || ! cmp -s "$5" "$to/$file" || { echo "judge_model: $1 is not spoilt" >&2 && exit 1; }
     printf '{"name":"%s","author":"a test","challenge":"%s","class":"%s","language":"%s","sources":["%s"%s]}' \
         "$1" "$2" "$3" "$4" "$file" "$([ "$4" != c ] || echo ',"number.h"')" >"$to/entry.json"
 }
 
 for task in beam_search tree_verify ternary_linear ternary_training kv_cache; do
-    lay "right-c-${task#*_}" $task sealed c test/solution/$task.c
+    lay "right-c-${task#*_}" $task sealed c proof/plain/$task.c
 done
-lay wrong-c-score beam_search sealed c test/solution/beam_search.c \
+lay wrong-c-score beam_search sealed c proof/plain/beam_search.c \
     's/const double  penalty = pow.*/const double  penalty = 1;/'
-lay wrong-c-calls beam_search sealed c test/solution/beam_search.c \
+lay wrong-c-calls beam_search sealed c proof/plain/beam_search.c \
     's/if (HOOK(idle, b->finished)) continue;/if (b->finished \&\& n) continue;/'
-lay wrong-c-mask tree_verify sealed c test/solution/tree_verify.c \
+lay wrong-c-mask tree_verify sealed c proof/plain/tree_verify.c \
     's/c < P \&\& c <= r; c++/c <= r; c++/'
-lay wrong-c-position tree_verify sealed c test/solution/tree_verify.c \
+lay wrong-c-position tree_verify sealed c proof/plain/tree_verify.c \
     's/: P + depth - 1;/: r;/'
-lay wrong-c-tie ternary_linear sealed c test/solution/ternary_linear.c 's/2 \* fabs(w) <= s/2 * fabs(w) < s/'
-lay wrong-c-decay ternary_training sealed c test/solution/ternary_training.c \
+lay wrong-c-tie ternary_linear sealed c proof/plain/ternary_linear.c 's/2 \* fabs(w) <= s/2 * fabs(w) < s/'
+lay wrong-c-decay ternary_training sealed c proof/plain/ternary_training.c \
     's/i < t->n_latent ? h->weight_decay \* w : 0/h->weight_decay * w/'
-lay wrong-c-tied ternary_training sealed c test/solution/ternary_training.c \
+lay wrong-c-tied ternary_training sealed c proof/plain/ternary_training.c \
     's/p->g\[token_at(p, r, 0) \* width + i\] += /p->g[token_at(p, r, 0) * width + i] = /'
 if test/python.sh >/dev/null; then
     for task in beam_search tree_verify ternary_linear ternary_training; do

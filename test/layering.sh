@@ -111,6 +111,8 @@ includes() {
     for header in task.h call.h dtype.h; do must_not python $header; done
     for folder in judge/task proof/mutant; do may $folder kv_cache_script.h; done
     for folder in base kernel; do must_not $folder kv_cache_script.h; done
+    may proof/mutant plain/number.h
+    must_not proof/mutant unit.h
     for header in task.h dtype.h; do must_not judge/script $header; done
     for folder in base $judged proof/mutant judge/cage; do must_not $folder layernorm_impl.h; done
     for header in task.h dtype.h arena.h cage_inside.h run.h; do must_not judge/cage $header; done

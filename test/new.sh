@@ -48,8 +48,8 @@ try 0 "$tmp/prompts" --prompt --language triton
 
 # A self-test says in words what was wrong.
 try 0 "$tmp/words" --challenge layernorm_forward
-solution=test/solution/layernorm_forward.c
-cp test/solution/number.h "$tmp/words"
+solution=proof/plain/layernorm_forward.c
+cp proof/plain/number.h "$tmp/words"
 says() { # SED-SCRIPT TEXT
     sed "$1" "$solution" >"$tmp/words/layernorm_forward.c"
     cmp -s "$solution" "$tmp/words/layernorm_forward.c" && complain "words: $1 changes nothing"
@@ -64,11 +64,11 @@ says 's/sqrt(/cbrt(/' 'off by .*, allowed is'
 # A self-test allows the error that PROMPT.md states: (8 + 2 sqrt(n)) 2^-24 for a sum of n terms is
 # 8.1e-6 for 4099 of them; and no more than that by far.
 try 0 "$tmp/bound" --challenge softmax_topk
-cp test/solution/number.h "$tmp/bound"
+cp proof/plain/number.h "$tmp/bound"
 for part in 0.8 4; do
     sed "s|/ sum) : 0|/ sum * (1 + $part * (8 + 2 * sqrt((double)a->n_vocab)) / 16777216)) : 0|" \
-        test/solution/softmax_topk.c >"$tmp/bound/softmax_topk.c"
-    cmp -s test/solution/softmax_topk.c "$tmp/bound/softmax_topk.c" && complain 'bound: nothing changed'
+        proof/plain/softmax_topk.c >"$tmp/bound/softmax_topk.c"
+    cmp -s proof/plain/softmax_topk.c "$tmp/bound/softmax_topk.c" && complain 'bound: nothing changed'
     make -C "$tmp/bound" test >"$tmp/log" 2>&1
     [ $? != 0 ] && got=fails || got=passes
     [ $part = 4 ] && want=fails || want=passes
@@ -87,7 +87,7 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     [ "$(ls "$d" | wc -l)" = 8 ] || complain "$d holds $(ls "$d" | tr '\n' ' ')"
     fails "$d"
     grep -q 'returned TS_E_UNSUPPORTED (legal, but not offered), expected TS_OK' "$tmp/log" || complain "$d: not for TS_E_UNSUPPORTED"
-    cp "test/solution/$id.c" "test/solution/number.h" "$d"
+    cp "proof/plain/$id.c" "proof/plain/number.h" "$d"
     passes "$d" test
     # on aarch64 a search for leaks takes 4 s (leaks.sh): one challenge in four, others each time
     turn=$((turn + 1))

@@ -14,8 +14,8 @@ judge() { "$build/touchstone" judge "$@" >"$tmp/out" 2>"$tmp/err"; }
 
 # ---- answers to every challenge: right ones, ones that do not compile, and example/contest/ ----
 mkdir -p "$tmp/answers/plain" "$tmp/answers/broken"
-for file in test/solution/*.c; do
-    awk '/^#include "number.h"/ { while ((getline line <"test/solution/number.h") > 0) print line; next } { print }' \
+for file in proof/plain/*.c; do
+    awk '/^#include "number.h"/ { while ((getline line <"proof/plain/number.h") > 0) print line; next } { print }' \
         $file >"$tmp/answers/plain/$(basename $file)"
     echo '#error nothing here' >"$tmp/answers/broken/$(basename $file)"
 done

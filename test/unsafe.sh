@@ -7,7 +7,7 @@ for class in sealed host; do
     mkdir "$tmp/$class"
     printf '{"name":"right","author":"a test","challenge":"softmax_topk","class":"%s","language":"c","sources":["softmax_topk.c","number.h"]}' \
         $class >"$tmp/$class/entry.json"
-    cp test/solution/number.h test/solution/softmax_topk.c "$tmp/$class"
+    cp proof/plain/number.h proof/plain/softmax_topk.c "$tmp/$class"
 done
 without() { # WHAT ARGUMENT... : status
     what=$1
@@ -42,8 +42,8 @@ if [ "$(id -u)" = 0 ]; then # an ordinary judge's cage is in a user namespace fr
 fi
 # An entrant gets no descriptor that the judge inherited. Those of class host are 0 to 3 and 6.
 mkdir "$tmp/open"
-sed 's/ts_softmax_topk(/solve(/' "test/solution/softmax_topk.c" >"$tmp/open/solve.h"
-cp "test/solution/number.h" "$tmp/open"
+sed 's/ts_softmax_topk(/solve(/' "proof/plain/softmax_topk.c" >"$tmp/open/solve.h"
+cp "proof/plain/number.h" "$tmp/open"
 cat >"$tmp/open/open.c" <<'END'
 #include <fcntl.h>
 #include "solve.h"

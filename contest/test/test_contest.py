@@ -42,7 +42,7 @@ def expect(true, what):
 
 def solution():
     """The obvious solution as one file."""
-    with open(os.path.join(ROOT, "test/solution/%s.c" % CHALLENGE)) as f, open(os.path.join(ROOT, "test/solution/number.h")) as n:
+    with open(os.path.join(ROOT, "proof/plain/%s.c" % CHALLENGE)) as f, open(os.path.join(ROOT, "proof/plain/number.h")) as n:
         return f.read().replace('#include "number.h"\n', n.read())
 
 

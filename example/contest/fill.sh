@@ -7,7 +7,7 @@ set -eu
 root=$(cd -P "$(dirname "$0")/../.." && pwd -P)
 [ ! -e "$1" ] || { echo "fill.sh: $1: exists, expected a new folder" >&2 && exit 2; }
 
-plain() { sed -e "/#include \"number.h\"/{r $root/test/solution/number.h" -e 'd}' "$root/test/solution/$1.c"; }
+plain() { sed -e "/#include \"number.h\"/{r $root/proof/plain/number.h" -e 'd}' "$root/proof/plain/$1.c"; }
 numpy() { cat "$root/contest/entrant/numpy/$1/$1.py"; }
 starter() { cat "$root/contest/challenge/$1/starter.$2"; }
 

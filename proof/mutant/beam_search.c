@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search.c - mutants of beam_search: the solution of test/solution/, and an archive of
+/* beam_search.c - mutants of beam_search: the solution of proof/plain/, and an archive of
  * finished beams, which it lacks, with one injected bug at a time.
  *
  * beam_search_list.h lists them. */
@@ -14,7 +14,7 @@
 typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 static trap now;
 
-#include "solution/number.h"
+#include "plain/number.h"
 
 typedef ts_beam_search_args args;
 struct beam;
@@ -151,7 +151,7 @@ static __typeof__(ts_beam_search)           search_beams;
 static __typeof__(ts_beam_search_workspace) search_workspace;
 #define ts_beam_search           search_beams
 #define ts_beam_search_workspace search_workspace
-#include "solution/beam_search.c"
+#include "plain/beam_search.c"
 
 /* ---- bugs that take more than a line ---- */
 

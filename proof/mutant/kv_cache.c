@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kv_cache.c - mutants of kv_cache: the solution of test/solution/ with one injected bug at a time,
+/* kv_cache.c - mutants of kv_cache: the solution of proof/plain/ with one injected bug at a time,
  * and attention to trees, which it lacks. kv_cache_list.h lists them. */
 #include "kv_cache_script.h"
 
@@ -11,7 +11,7 @@ typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 static trap now; /* a worker runs one call at a time */
 
-#include "solution/number.h"
+#include "plain/number.h"
 
 enum { TILE = 64 };
 
@@ -229,7 +229,7 @@ static __typeof__(ts_kv_status)   kv_status;
 #define ts_kv_attend   kv_attend
 #define ts_kv_read     kv_read
 #define ts_kv_status   kv_status
-#include "solution/kv_cache.c"
+#include "plain/kv_cache.c"
 
 /* ---- bugs that take more than a line ---- */
 

@@ -16,7 +16,7 @@ typedef struct ts_mutant {
     ts_device       device;
 } ts_mutant;
 
-/* Bugs are injected at named points of a plain solution (test/solution/): HOOK_<point> is given the
+/* Bugs are injected at named points of a plain solution (proof/plain/): HOOK_<point> is given the
  * right value and gives that or another one, HERE_<point> is a statement. They use the variables of
  * the function around the point. */
 #define HOOK(point, ...) HOOK_##point(__VA_ARGS__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - mutants of ternary_linear: the solution of test/solution/ with one injected
+/* ternary_linear.c - mutants of ternary_linear: the solution of proof/plain/ with one injected
  * bug at a time. ternary_linear_list.h lists them. */
 #include "ternary_linear_script.h"
 
@@ -13,7 +13,7 @@ typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 
 static trap now;
 
-#include "solution/number.h"
+#include "plain/number.h"
 
 enum { SCRATCH = 96 };
 
@@ -146,7 +146,7 @@ static __typeof__(ts_ternary_linear_backward) tl_linear_backward;
 #define ts_ternary_linear          tl_linear
 #define ts_ternary_linear_packed   tl_linear_packed
 #define ts_ternary_linear_backward tl_linear_backward
-#include "solution/ternary_linear.c"
+#include "plain/ternary_linear.c"
 
 static double other_weight(double ok, const source *s, int64_t o, int64_t g, int64_t j, double each)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_training.c - mutants of ternary_training: the solution of test/solution/ with one
+/* ternary_training.c - mutants of ternary_training: the solution of proof/plain/ with one
  * injected bug at a time. ternary_training_list.h lists them. */
 #include "ternary_training_script.h"
 
@@ -13,7 +13,7 @@ static trap         now;
 static const float *given;  /* the caller's latents */
 static const float *latent; /* those of the model that runs */
 
-#include "solution/number.h"
+#include "plain/number.h"
 
 /* ---- the projection ---- */
 
@@ -217,7 +217,7 @@ static __typeof__(ts_ternary_export)  tt_export;
 #define ts_ternary_step    tt_step
 #define ts_ternary_eval    tt_eval
 #define ts_ternary_export  tt_export
-#include "solution/ternary_training.c"
+#include "plain/ternary_training.c"
 
 /* ---- bugs that take more than a line ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_verify.c - mutants of tree_verify: the solution of test/solution/, and masks, biases and
+/* tree_verify.c - mutants of tree_verify: the solution of proof/plain/, and masks, biases and
  * residuals, which it lacks, with one injected bug at a time. tree_verify_list.h lists them. */
 #include "tree_verify_script.h"
 
@@ -13,7 +13,7 @@
 typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
 static trap now;
 
-#include "solution/number.h"
+#include "plain/number.h"
 
 /* ---- the pass ---- */
 
@@ -88,7 +88,7 @@ static __typeof__(ts_tree_verify)           verify_tree;
 static __typeof__(ts_tree_verify_workspace) verify_tree_workspace;
 #define ts_tree_verify           verify_tree
 #define ts_tree_verify_workspace verify_tree_workspace
-#include "solution/tree_verify.c"
+#include "plain/tree_verify.c"
 
 static bool is_shown(const ts_tree_verify_args *a, int64_t r, int64_t c, bool ok)
 {
