@@ -172,7 +172,8 @@ TEST(inputs_that_are_no_numbers)
     close_question(&q);
 }
 
-/* Whether the search finds the same when equal scores are taken in four other orders. */
+/* Whether the search finds the same when equal scores are taken in other orders: four, or under
+ * sanitizers one. */
 static bool any_order_finds_it(const question *q)
 {
     const ts_beam_play_args *a = q->args;
@@ -182,7 +183,7 @@ static bool any_order_finds_it(const question *q)
     ts_want *other = calloc(n + 1, sizeof *other);
     bool     same = true;
     assert_true(none && other);
-    for (uint64_t order = 1; order <= 4 && same; order++) {
+    for (uint64_t order = 1; order <= (SANITIZED ? 1 : 4) && same; order++) {
         const ts_beam_told told = { none, order };
         ts_beam_solve(q->c, &m, a->prompts + a->n_items, &told, other);
         for (size_t i = 0; i < n; i++) same = same && other[i].value == q->want[i].value;

@@ -47,11 +47,12 @@ TEST(buffers_are_as_declared)
         const ts_task *t = ts_tasks[i];
         void *const    args = calloc(1, t->args_bytes);
         bool           seen[TS_MAX_NAMES] = { 0 };
-        int            n_cases = 0;
+        int            n_cases = 0, turn = 0;
         for (const ts_case *c = t->cases(); c->use; c++) {
             const ts_cost cost = t->cost(c);
             if (cost.bytes > SMALL_BYTES || cost.flops > SMALL_FLOPS) continue;
             if (!strcmp(c->family, "far")) continue;
+            if (SANITIZED && turn++ % 4) continue; /* neighbours differ in sizes */
             ts_arena_setup(&m, t, c, 7, args);
             n_cases++;
             for (int k = 0; k < m.n; k++) seen[taken(t, c, &m.buf[k].b)] = true;

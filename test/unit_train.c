@@ -28,14 +28,17 @@ static number weight(const oracle *m, int64_t i)
 
 enum { MOST = 320 }; /* of any row */
 
-/* y = W x, W [n_out][n_in] from `at` on; returns what comes after it. */
+/* y = W x, W [n_out][n_in] from `at` on; returns what comes after it. Real weights are a quarter of
+ * the work of complex ones, so what the moved one adds is apart. */
 static int64_t times(const oracle *m, int64_t at, int64_t n_out, int64_t n_in, const number *x,
                      number *y)
 {
+    const int64_t moved = m->moved - at;
     for (int64_t o = 0; o < n_out; o++) {
         y[o] = 0;
-        for (int64_t i = 0; i < n_in; i++) y[o] += weight(m, at + o * n_in + i) * x[i];
+        for (int64_t i = 0; i < n_in; i++) y[o] += m->w[at + o * n_in + i] * x[i];
     }
+    if (moved >= 0 && moved < n_out * n_in) y[moved / n_in] += 1e-30 * _Complex_I * x[moved % n_in];
     return at + n_out * n_in;
 }
 
@@ -226,7 +229,8 @@ TEST(gradients)
 {
     for (int kind = 0; kind < KINDS; kind++) {
         check_gradient("1,8,2/1,4,12,11", net_options(1, 8, 2, 1, 4, 12, 11), kind, 1);
-        check_gradient("2,12,4/2,6,20,17", net_options(2, 12, 4, 2, 6, 20, 17), kind, 1);
+        check_gradient("2,12,4/2,6,20,17", net_options(2, 12, 4, 2, 6, 20, 17), kind,
+                       SANITIZED ? 7 : 1);
         if (kind == 2) /* more than one pair in a row */
             check_gradient("1,300,2/2,4,310,13", net_options(1, 300, 2, 2, 4, 310, 13), kind, 3331);
         check_gradient("1,130,2/2,4,140,13", net_options(1, 130, 2, 2, 4, 140, 13), kind, 331);
@@ -336,7 +340,7 @@ TEST(threads_change_no_bit)
         const size_t bytes = (size_t)ts_net_count(one) * sizeof(float);
         batch_fill(&o, &b, o.dims.n_vocab, 2);
         assert_int_equal(ts_net_grad(one, &b, 0.1, &s), TS_OK);
-        for (int n_threads = 2; n_threads <= 5; n_threads++) {
+        for (int n_threads = 2; n_threads <= 5; n_threads += SANITIZED ? 3 : 1) {
             o.n_threads = n_threads;
             ts_net      *many = net_of(&o, 9);
             ts_net_score t = { 0 };
