@@ -3,39 +3,14 @@
  * them.
  *
  * Correct arithmetic is long double, in which the square of any double is representable. */
-#include <math.h>
-
-#include "adamw_list.h"
-#include "dtype.h"
-#include "mutant.h"
 #include "touchstone/adamw.h"
+#include "adamw_list.h"
+#include "mutant.h"
+#include "values.h"
 
-typedef long double        real;
 typedef ts_adamw_step_args step_args;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { HONEST, STEP(TRAP) N_TRAPS } trap;
-
-/* Any NaN is stored as the plain one: a poison carried through would look unwritten. */
-static void put(void *p, ts_dtype t, int64_t i, real v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : (double)v);
-}
-
-static real rounded(ts_dtype t, real v)
-{
-    double room;
-    put(&room, t, 0, v);
-    return ts_load(&room, t, 0);
-}
-
-/* The 16-bit number towards zero; others as they are. */
-static real cut(ts_dtype t, real v)
-{
-    const real r = rounded(t, v);
-    if (t != TS_BF16 || isnan(v) || isinf(v) || fabsl(r) <= fabsl(v)) return r;
-    return ts_widen_bf16((uint16_t)(ts_narrow_bf16((double)v) - 1));
-}
 
 /* 1 - beta^step */
 static real bias_of(double beta, int64_t step, trap t)

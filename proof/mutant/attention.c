@@ -15,7 +15,6 @@
 
 typedef ts_flash_attention_args fwd_args;
 
-#define TRAP(trap, name, fault, family, workspace) trap,
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 enum { TILE = 16, WIDEST = 256, REMEMBERED = 4096 };
@@ -105,7 +104,7 @@ static double score(const row *r, int64_t j)
         if (!nonfinite) return -INFINITY;
     }
     if (r->t == INF_KEY && sum == INFINITY) return (double)FLT_MAX;
-    return r->t == HALF_SCORES ? attention_rounded(TS_BF16, sum) : sum;
+    return r->t == HALF_SCORES ? (double)rounded(TS_BF16, sum) : sum;
 }
 
 /* Adds p of value j to the output. */
@@ -117,7 +116,7 @@ static void add(row *r, int64_t j, double p)
     for (int64_t e = 0; e < d->head_dim && j < d->n_k; e++) {
         const double value = ts_load(r->a->v, d->dtype, v + e);
         r->o[e] += p * (r->t == NAN_VALUE && isnan(value) ? 0 : value);
-        if (r->t == HALF_SUMS) r->o[e] = attention_rounded(d->dtype, r->o[e]);
+        if (r->t == HALF_SUMS) r->o[e] = (double)rounded(d->dtype, r->o[e]);
     }
 }
 
@@ -186,7 +185,7 @@ static void put_lse(const row *r)
     if (t == LSE_SUM) lse = r->l;
     if (t == EMPTY_LSE && r->l == 0) lse = 0;
     if (t == LSE_UNWRITTEN || (!r->a->lse && t != LSE_ALWAYS)) return;
-    if (r->a->lse) attention_put(r->a->lse, ts_wide(d->dtype), at, lse);
+    if (r->a->lse) put(r->a->lse, ts_wide(d->dtype), at, lse);
     else *(volatile float *)r->a->lse = 0; /* volatile: or the compiler may know better */
 }
 
@@ -230,10 +229,10 @@ static void do_row(row *r, bool *leak)
     *leak = isnan(r->l);
     if (is_left_out(r) || (empty && r->t == EMPTY_UNWRITTEN)) return;
     for (int64_t e = 0; e < (r->t == TAIL_8 && D > 8 ? D / 8 * 8 : D); e++)
-        attention_put(r->a->o, d->dtype, query_at(r) + e,
-                      ill             ? (double)NAN
-                      : empty && !nan ? 0
-                                      : r->o[e] / r->l);
+        put(r->a->o, d->dtype, query_at(r) + e,
+            ill             ? (double)NAN
+            : empty && !nan ? 0
+                            : r->o[e] / r->l);
     put_lse(r);
 }
 
@@ -247,7 +246,7 @@ static void remember(const fwd_args *a)
     const int64_t   n = a->d.n_batch * a->d.n_q_head * a->d.n_q * a->d.head_dim;
     const bool known = a->q == last.q && a->o == last.o && !memcmp(&a->d, &last.d, sizeof a->d);
     for (int64_t i = 0; i < n && n <= REMEMBERED; i++) {
-        if (known) attention_put(a->o, a->d.dtype, i, o[i]);
+        if (known) put(a->o, a->d.dtype, i, o[i]);
         o[i] = ts_load(a->o, a->d.dtype, i);
     }
     last = *a;

@@ -16,7 +16,6 @@
 
 typedef ts_flash_attention_backward_args bwd_args;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 enum { TILE = 16, WIDEST = 256 };
@@ -93,7 +92,7 @@ static double score(const pair *p)
     if (p->t == SCALE_0 && scale == 0) scale = 1 / sqrt((double)p->a->d.head_dim);
     const double s = scale * dot(p, p->a->q, q_at(p), p->a->k, k_at(p));
     if (p->t == OVERFLOWS && fabs(s) > (double)FLT_MAX) return NAN;
-    return p->t == HALF_SCORES ? attention_rounded(TS_BF16, s) : s;
+    return p->t == HALF_SCORES ? (double)rounded(TS_BF16, s) : s;
 }
 
 /* The sum of exponentials over the row, or over the column; in float, as code without lse would. */
@@ -146,7 +145,7 @@ static double delta_of(const pair *p)
     if (p->t == NO_DELTA) return 0;
     if (p->t != DELTA_TILE) {
         sum = dot(p, p->a->dout, q_at(p), p->a->o, q_at(p));
-        return p->t == DELTA_16 ? attention_rounded(TS_BF16, sum) : sum;
+        return p->t == DELTA_16 ? (double)rounded(TS_BF16, sum) : sum;
     }
     for (at.j = p->j / TILE * TILE; at.j < (p->j / TILE + 1) * TILE && at.j < p->a->d.n_k; at.j++)
         if (sees(&at)) sum += weight(&at) * dp_of(&at);
@@ -165,7 +164,7 @@ static double dout_at(const pair *p, int64_t e)
 
 static void add(double *sum, double term, bool half, ts_dtype t)
 {
-    *sum = half ? attention_rounded(t, *sum + term) : *sum + term;
+    *sum = half ? (double)rounded(t, *sum + term) : *sum + term;
 }
 
 static void add_pair(const pair *p, double *dq, double *dk, double *dv)
@@ -194,7 +193,7 @@ static void store(const pair *p, void *to, int64_t at, const double *sum, double
 {
     const ts_dtype t = p->a->d.dtype;
     for (int64_t e = 0; e < p->a->d.head_dim; e++)
-        attention_put(to, t, at + e, scale * sum[e] + (p->t == ADDS ? ts_load(to, t, at + e) : 0));
+        put(to, t, at + e, scale * sum[e] + (p->t == ADDS ? ts_load(to, t, at + e) : 0));
 }
 
 static void do_query(pair *p)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_entry.h - shared by the mutants of both attention tasks: a validation from which single
- * checks can be left out, rows, and rounding. */
+ * checks can be left out, and rows. */
 #ifndef TS_ATTENTION_ENTRY_H
 #define TS_ATTENTION_ENTRY_H
 
-#include <math.h>
-#include <stdbool.h>
-
-#include "dtype.h"
 #include "touchstone/attention.h"
+#include "values.h"
 
 /* Which invalid calls are accepted; 0: none. */
 enum {
@@ -60,23 +57,6 @@ static inline int64_t attention_at(const ts_attention_dims *d, int64_t n_head, i
 {
     const int64_t row = heads_first ? (b * n_head + h) * n + i : (b * n + i) * n_head + h;
     return row * d->head_dim;
-}
-
-static inline double attention_rounded(ts_dtype t, double v)
-{
-    union {
-        double   d;
-        float    f;
-        uint16_t h;
-    } u;
-    ts_store(&u, t, 0, v);
-    return ts_load(&u, t, 0);
-}
-
-/* Any NaN is stored as the plain one: a poison carried through a sum would look unwritten. */
-static inline void attention_put(void *p, ts_dtype t, int64_t i, double v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : v);
 }
 
 #endif

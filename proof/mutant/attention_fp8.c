@@ -11,7 +11,6 @@
 
 typedef ts_flash_attention_fp8_args fp8_args;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 enum { TILE = 16, WIDEST = 256 };
@@ -54,7 +53,7 @@ static double scale_of(const row *r, char which)
         s = (double)a->q_scale[b * d->n_q_head + (t == Q_SCALE_KV_HEAD ? r->g : r->h)];
     else if (which == 'k') s = (double)a->k_scale[b * n + (t == K_SCALE_Q_HEAD ? r->h % n : r->g)];
     else s = (double)a->v_scale[b * n + (t == V_SCALE_FIRST_HEAD ? 0 : r->g)];
-    if (t == SCALE_HALF) s = attention_rounded(TS_F16, s);
+    if (t == SCALE_HALF) s = (double)rounded(TS_F16, s);
     if (t == SCALE_INVERTED && which == 'k') s = 1 / s;
     if (t == V_SCALE_TWICE && which == 'v') s *= s;
     const bool none = (t == NO_Q_SCALE && which == 'q') || (t == NO_K_SCALE && which == 'k') ||
@@ -97,7 +96,7 @@ static double score(const row *r, int64_t j)
 static double weight8(double p, trap t)
 {
     const double lift = t == NOT_LIFTED ? 1 : t == SATURATED ? 1024 : 256;
-    double       y = attention_rounded(TS_E4M3, p * lift) / lift;
+    double       y = (double)rounded(TS_E4M3, p * lift) / lift;
     int          e;
     if (t == TWO_BITS && p > 0) {
         frexp(p, &e);
@@ -106,8 +105,8 @@ static double weight8(double p, trap t)
     return t == HONEST ? p : y;
 }
 
-/* The 13 bits after the leading one. */
-static double cut(double v)
+/* The leading one and 13 bits after it. */
+static double of_14_bits(double v)
 {
     int e;
     if (v == 0 || !isfinite(v)) return v;
@@ -130,7 +129,7 @@ static void add(row *r, int64_t j, double p)
     r->rounded += w;
     for (int64_t e = 0; e < r->a->d.head_dim; e++) {
         r->o[e] += w * number_of(r->a->v[v + e], r->t, 'v');
-        if (r->t == HALTS) r->o[e] = cut(r->o[e]);
+        if (r->t == HALTS) r->o[e] = of_14_bits(r->o[e]);
     }
 }
 
@@ -165,8 +164,7 @@ static void put_lse(const row *r)
     double                   lse = r->m + log(r->t == LSE_ROUNDED ? r->rounded : r->l);
     if (r->t == LSE_UNSCALED) lse /= scale_of(r, 'q') * scale_of(r, 'k');
     if (r->l == 0) lse = -INFINITY;
-    if (r->a->lse)
-        attention_put(r->a->lse, TS_F32, (r->b * d->n_q_head + r->h) * d->n_q + r->i, lse);
+    if (r->a->lse) put(r->a->lse, TS_F32, (r->b * d->n_q_head + r->h) * d->n_q + r->i, lse);
 }
 
 static void do_row(row *r)
@@ -178,8 +176,8 @@ static void do_row(row *r)
     memset(r->o, 0, sizeof r->o);
     for (int64_t j = 0; j < d->n_k; j += TILE) do_tile(r, j, j + TILE < d->n_k ? j + TILE : d->n_k);
     for (int64_t e = 0; e < n; e++)
-        attention_put(r->a->o, d->dtype, query_at(r) + column_of(r, e),
-                      r->l == 0 ? 0 : r->o[e] / r->l * scale_of(r, 'v'));
+        put(r->a->o, d->dtype, query_at(r) + column_of(r, e),
+            r->l == 0 ? 0 : r->o[e] / r->l * scale_of(r, 'v'));
     put_lse(r);
 }
 

@@ -10,8 +10,7 @@
 #include "beam_search_list.h"
 #include "mutant.h"
 
-#define NAME(trap, name, fault, family) trap,
-typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
+typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 static trap now;
 
 #include "plain/number.h"

@@ -3,14 +3,13 @@
  * implementation each, with one injected bug at a time. cross_entropy_list.h lists them.
  *
  * Sums are double, over tiles of 64 words with a running maximum and chunks of 16 rows. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cross_entropy_list.h"
-#include "dtype.h"
 #include "mutant.h"
 #include "touchstone/cross_entropy.h"
+#include "values.h"
 
 typedef ts_cross_entropy_args        hidden_args;
 typedef ts_cross_entropy_logits_args logits_args;
@@ -46,23 +45,6 @@ typedef struct rule {
     const int32_t *target;
     int64_t        n_counted;
 } rule;
-
-/* Any NaN is stored as the plain one: a poison carried through a sum would look unwritten. */
-static void put(void *p, ts_dtype t, int64_t i, double v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : v);
-}
-
-static double rounded(ts_dtype t, double v)
-{
-    union {
-        double   d;
-        float    f;
-        uint16_t h;
-    } u;
-    put(&u, t, 0, v);
-    return ts_load(&u, t, 0);
-}
 
 static double *numbers(int64_t n)
 {
@@ -168,7 +150,7 @@ static void gradient(const rule *r, double *x, int64_t i, int32_t target, double
     for (int64_t v = 0; v < r->n_vocab; v++) {
         const double raw = t == NO_MAX ? (double)(float)exp(capped(r, x[v], t)) / exp(lse)
                                        : exp(capped(r, x[v], t) - lse);
-        const double p = t == P_ROUNDED                   ? rounded(TS_BF16, raw)
+        const double p = t == P_ROUNDED                   ? (double)rounded(TS_BF16, raw)
                          : isnan(x[v]) && t == NAN_AS_LOW ? 0
                                                           : raw;
         const bool   hit = t == TARGET_0 ? v == 0 : v == target && v < tail && t != TARGET_KEPT;
@@ -288,7 +270,7 @@ static void logits_of(const hidden_args *a, const rule *r, int64_t i, double *x,
         if (t == CAP_LATE_BIAS && r->softcap > 0)
             x[v] = r->softcap *
                    atanh(fmin(fmax((capped(r, sum, t) + bias) / r->softcap, -0.999999), 0.999999));
-        if (t == ROUNDED) x[v] = rounded(a->dtype, x[v]);
+        if (t == ROUNDED) x[v] = (double)rounded(a->dtype, x[v]);
     }
 }
 
@@ -329,7 +311,7 @@ static void hidden_row(const hidden_args *a, const rule *r, int64_t i, double *x
         double sum = 0;
         for (int64_t v = 0; v < n_words(r, t) && !ignored; v++) {
             sum += x[v] * w_at(a, v, k, t);
-            if (t == DH_16) sum = rounded(a->dtype == TS_F32 ? TS_BF16 : a->dtype, sum);
+            if (t == DH_16) sum = (double)rounded(a->dtype == TS_F32 ? TS_BF16 : a->dtype, sum);
         }
         put_gradient(a, a->dh, i * a->h_stride + k, sum, t);
     }
@@ -339,7 +321,7 @@ static void hidden_row(const hidden_args *a, const rule *r, int64_t i, double *x
         for (int64_t k = 0; k < a->n_hidden; k++) {
             double *const to = &dw[v * a->n_hidden + k];
             *to += x[v] * h_at(a, i, k, t);
-            if (t == DW_16) *to = rounded(a->dtype == TS_F32 ? TS_BF16 : a->dtype, *to);
+            if (t == DW_16) *to = (double)rounded(a->dtype == TS_F32 ? TS_BF16 : a->dtype, *to);
         }
 }
 

@@ -3,42 +3,18 @@
  * injected bug at a time. embedding_list.h lists them.
  *
  * Correct sums are long double, whose digits and range need no care. */
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "dtype.h"
 #include "embedding_list.h"
 #include "mutant.h"
 #include "touchstone/embedding.h"
+#include "values.h"
 
-typedef long double                real;
 typedef ts_embedding_forward_args  fwd_args;
 typedef ts_embedding_backward_args bwd_args;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { HONEST, FORWARD(TRAP) BACKWARD(TRAP) N_TRAPS } trap;
-
-/* Any NaN is stored as the plain one: a poison carried through would look unwritten. */
-static void put(void *p, ts_dtype t, int64_t i, real v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : (double)v);
-}
-
-static real rounded(ts_dtype t, real v)
-{
-    double room;
-    put(&room, t, 0, v);
-    return ts_load(&room, t, 0);
-}
-
-/* The 16-bit number towards zero; others as they are. */
-static real cut(ts_dtype t, real v)
-{
-    const real r = rounded(t, v);
-    if (t != TS_BF16 || isnan(v) || isinf(v) || fabsl(r) <= fabsl(v)) return r;
-    return ts_widen_bf16((uint16_t)(ts_narrow_bf16((double)v) - 1));
-}
 
 static ts_status check_shape(int64_t n_rows, int64_t n_cols, int64_t n_vocab, int64_t row_stride,
                              int64_t table_stride, ts_dtype t)
@@ -63,12 +39,6 @@ static bool is_first(const int32_t *token, int64_t i)
     int64_t k = 0;
     while (k < i && token[k] != token[i]) k++;
     return k == i;
-}
-
-/* Whether the i-th of n is the first of another thread's share. */
-static bool share_begins(int64_t i, int64_t n, const ts_exec *x)
-{
-    return i > 0 && i * x->n_threads / n != (i - 1) * x->n_threads / n;
 }
 
 /* ---- forward ---- */

@@ -6,7 +6,6 @@
 #include "kv_cache_list.h"
 #include "mutant.h"
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 static trap now; /* a worker runs one call at a time */

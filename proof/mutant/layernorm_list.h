@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layernorm_list.h - the mutants of layer norm: bug, name, the check that must catch it, and the
- * family whose cases must do so (NULL: normal). */
+/* layernorm_list.h - the mutants of layer norm: bug, name, the check that must catch it, the
+ * family whose cases must do so (NULL: normal), and the workspace query if there is one. */
 #ifndef TS_MUTANT_LAYERNORM_LIST_H
 #define TS_MUTANT_LAYERNORM_LIST_H
 
@@ -73,7 +73,7 @@
 
 #define LAYERNORM_BACKWARD(M)                                               \
     M(HONEST, "control", NONE, NULL)                                        \
-    M(HONEST_WS, "control_workspace", NONE, NULL)                           \
+    M(HONEST_WS, "control_workspace", NONE, NULL, workspace)                \
     /* dx */                                                                \
     M(GAIN_OUTSIDE, "gamma_outside_means", VALUE, NULL)                     \
     M(NO_GAIN, "gamma_ignored", VALUE, NULL)                                \
@@ -98,7 +98,7 @@
     M(SUMS_MOST, "accumulate_drops_past_100", VALUE, "loud")                \
     M(ZERO_ROWS, "zero_rows_untouched", UNWRITTEN, NULL)                    \
     M(ZERO_ROWS_BF16, "zero_rows_bf16", UNWRITTEN, NULL)                    \
-    M(DIRTY_WS, "dirty_workspace", VALUE, NULL)                             \
+    M(DIRTY_WS, "dirty_workspace", VALUE, NULL, workspace)                  \
     M(BY_THREADS, "split_by_threads", REPEAT, NULL)                         \
     M(DRIFTS, "order_drifts", REPEAT, NULL)                                 \
     /* NaN */                                                               \
@@ -109,13 +109,13 @@
     M(INT32_OFFSET, "int32_offset", VALUE, "far")                           \
     M(NO_TAIL, "tail_dropped", UNWRITTEN, NULL)                             \
     M(WRITE_PAST, "writes_past", PAST, NULL)                                \
-    M(PAST_WS, "writes_workspace_past", PAST, NULL)                         \
-    M(BEFORE_WS, "writes_workspace_before", BEFORE, NULL)                   \
+    M(PAST_WS, "writes_workspace_past", PAST, NULL, workspace)              \
+    M(BEFORE_WS, "writes_workspace_before", BEFORE, NULL, workspace)        \
     /* refusals */                                                          \
-    M(TAKES_ALL, "accepts_anything", REFUSAL, NULL)                         \
+    M(TAKES_ALL, "accepts_anything", REFUSAL, NULL, workspace)              \
     M(TAKES_NULL, "accepts_null", REFUSAL, NULL)                            \
-    M(TAKES_NO_WS, "accepts_short_workspace", REFUSAL, NULL)                \
-    M(REFUSES_ODD, "refuses_wrongly", REFUSAL, NULL)                        \
+    M(TAKES_NO_WS, "accepts_short_workspace", REFUSAL, NULL, workspace)     \
+    M(REFUSES_ODD, "refuses_wrongly", REFUSAL, NULL, workspace)             \
     M(WRITES_FIRST, "writes_then_refuses", REFUSAL, NULL)
 /* clang-format on */
 

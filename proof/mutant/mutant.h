@@ -16,6 +16,9 @@ typedef struct ts_mutant {
     ts_device       device;
 } ts_mutant;
 
+/* A list of mutants as the bugs of an enum. */
+#define TRAP(trap, ...) trap,
+
 /* Bugs are injected at named points of a plain solution (proof/plain/): HOOK_<point> is given the
  * right value and gives that or another one, HERE_<point> is a statement. They use the variables of
  * the function around the point. */

@@ -246,14 +246,12 @@ static ts_status rms_norm_backward(const ts_rms_norm_backward_args *a, const ts_
     return backward(&b, x, t);
 }
 
-#define RUN_LAYERNORM(trap, ...) RUN(layernorm_backward, trap)
-#define RUN_RMS_NORM(trap, ...)  RUN(rms_norm_backward, trap)
-LAYERNORM_BACKWARD(RUN_LAYERNORM)
-RMS_NORM_BACKWARD(RUN_RMS_NORM)
+#define TASK    layernorm_backward
+#define MUTANTS LAYERNORM_BACKWARD
+#define CALL    layernorm_backward
+#include "called.h"
 
-#define ROW_LAYERNORM(trap, ...)                                                                   \
-    ROW(layernorm_backward, trap, __VA_ARGS__, trap >= HONEST_WS ? workspace : NULL)
-#define ROW_RMS_NORM(...) ROW(rms_norm_backward, __VA_ARGS__, NULL)
-extern const ts_mutant ts_layernorm_backward_mutants[], ts_rms_norm_backward_mutants[];
-const ts_mutant ts_layernorm_backward_mutants[] = { LAYERNORM_BACKWARD(ROW_LAYERNORM) { 0 } };
-const ts_mutant ts_rms_norm_backward_mutants[] = { RMS_NORM_BACKWARD(ROW_RMS_NORM) { 0 } };
+#define TASK    rms_norm_backward
+#define MUTANTS RMS_NORM_BACKWARD
+#define CALL    rms_norm_backward
+#include "called.h"

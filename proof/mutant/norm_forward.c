@@ -246,13 +246,12 @@ static ts_status rms_norm_forward(const ts_rms_norm_forward_args *a, const ts_ex
     return forward(&f, x, t);
 }
 
-#define RUN_LAYERNORM(trap, ...) RUN(layernorm_forward, trap)
-#define RUN_RMS_NORM(trap, ...)  RUN(rms_norm_forward, trap)
-LAYERNORM_FORWARD(RUN_LAYERNORM)
-RMS_NORM_FORWARD(RUN_RMS_NORM)
+#define TASK    layernorm_forward
+#define MUTANTS LAYERNORM_FORWARD
+#define CALL    layernorm_forward
+#include "called.h"
 
-#define ROW_LAYERNORM(...) ROW(layernorm_forward, __VA_ARGS__, NULL)
-#define ROW_RMS_NORM(...)  ROW(rms_norm_forward, __VA_ARGS__, NULL)
-extern const ts_mutant ts_layernorm_forward_mutants[], ts_rms_norm_forward_mutants[];
-const ts_mutant        ts_layernorm_forward_mutants[] = { LAYERNORM_FORWARD(ROW_LAYERNORM) { 0 } };
-const ts_mutant        ts_rms_norm_forward_mutants[] = { RMS_NORM_FORWARD(ROW_RMS_NORM) { 0 } };
+#define TASK    rms_norm_forward
+#define MUTANTS RMS_NORM_FORWARD
+#define CALL    rms_norm_forward
+#include "called.h"

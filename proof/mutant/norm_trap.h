@@ -7,13 +7,8 @@
 #ifndef TS_MUTANT_NORM_TRAP_H
 #define TS_MUTANT_NORM_TRAP_H
 
-#include <math.h>
-#include <stdint.h>
-
-#include "dtype.h"
 #include "mutant.h"
-
-typedef long double real;
+#include "values.h"
 
 /* clang-format off */
 typedef enum trap { /* both norms and both passes share those that they can fall into */
@@ -51,27 +46,6 @@ typedef enum trap { /* both norms and both passes share those that they can fall
 /* clang-format on */
 
 /* ---- what both passes need ---- */
-
-/* Any NaN is stored as the plain one: a poison carried through a sum would look unwritten. */
-static inline void put(void *p, ts_dtype t, int64_t i, real v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : (double)v);
-}
-
-static inline real rounded(ts_dtype t, real v)
-{
-    double room;
-    put(&room, t, 0, v);
-    return ts_load(&room, t, 0);
-}
-
-/* The bf16 towards zero; others as they are. */
-static inline real cut(ts_dtype t, real v)
-{
-    const real r = rounded(t, v);
-    if (t != TS_BF16 || isnan(v) || isinf(v) || fabsl(r) <= fabsl(v)) return r;
-    return ts_widen_bf16((uint16_t)(ts_narrow_bf16((double)v) - 1));
-}
 
 static inline real within(real v, real most)
 {
@@ -139,12 +113,6 @@ static inline real divisor(int64_t n, int64_t stride, trap t)
     return (real)(t == SAMPLE || (t == DENSE_WRONG && stride == n && n > 1) ? n - 1 : n);
 }
 
-/* Whether the i-th of n is the first of another thread's share. */
-static inline bool share_begins(int64_t i, int64_t n, const ts_exec *x)
-{
-    return i > 0 && i * x->n_threads / n != (i - 1) * x->n_threads / n;
-}
-
 /* gamma, or w + w_offset */
 static inline real gain_at(const void *w, ts_dtype dtype, int64_t c, int w_offset, trap t)
 {
@@ -166,15 +134,5 @@ static inline void scribble(ts_buf b, void *p, trap t)
 
 #define SHAPE(a)                                                                                   \
     .dtype = (a)->dtype, .n_rows = (a)->n_rows, .n_cols = (a)->n_cols, .row_stride = (a)->row_stride
-
-/* ---- the tables ---- */
-
-#define RUN(task, trap)                                                                            \
-    static ts_status run_##task##_##trap(const void *a, const ts_exec *x)                          \
-    {                                                                                              \
-        return task(a, x, trap);                                                                   \
-    }
-#define ROW(task, trap, name, fault, family, workspace)                                            \
-    { name, #task, TS_FAULT_##fault, family, run_##task##_##trap, workspace, TS_CPU },
 
 #endif

@@ -1,30 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rope.c - mutants of rope: one correct implementation with one injected bug at a time.
  * rope_list.h lists them. */
-#include <math.h>
-
-#include "dtype.h"
+#include "touchstone/rope.h"
 #include "mutant.h"
 #include "rope_list.h"
-#include "touchstone/rope.h"
+#include "values.h"
 
 typedef ts_rope_args args_t;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { ROPE(TRAP) N_TRAPS } trap;
-
-/* Any NaN is stored as the plain one: a poison carried along would look unwritten. */
-static void put(void *p, ts_dtype t, int64_t i, double v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : v);
-}
-
-static double rounded(ts_dtype t, double v)
-{
-    double room;
-    put(&room, t, 0, v);
-    return ts_load(&room, t, 0);
-}
 
 /* ---- angles ---- */
 
@@ -67,7 +51,8 @@ static void turn(const args_t *a, const ts_exec *x, int64_t row, int64_t first, 
     double         c = cos(reduced(angle, t)), s = sin(reduced(angle, t));
     if (t == ALL_INVERSE || (a->inverse && t != NO_INVERSE)) s = -s;
     if (t == NO_SINE) s = 0;
-    if (t == NARROW_TURN && d != TS_F64) c = rounded(TS_BF16, c), s = rounded(TS_BF16, s);
+    if (t == NARROW_TURN && d != TS_F64)
+        c = (double)rounded(TS_BF16, c), s = (double)rounded(TS_BF16, s);
     if (t == BY_THREADS) c *= 1 + 0x1p-22 * (x->n_threads > 1);
     for (int64_t h = 0; h < a->n_heads - (t == NO_LAST_HEAD); h++) {
         int64_t from =
@@ -79,12 +64,9 @@ static void turn(const args_t *a, const ts_exec *x, int64_t row, int64_t first, 
         if (t == OVERFLOWS && fabs(p) > ts_format_of(d)->max / 2) p = INFINITY;
         double v = p * c - q * s;
         if (t == TWICE_ROUNDED && d != TS_F64)
-            v = rounded(TS_BF16, p * c) - rounded(TS_BF16, q * s);
+            v = (double)(rounded(TS_BF16, p * c) - rounded(TS_BF16, q * s));
         if (t == ONE_HEAD_TURNED && h) v = p;
-        if (t == CUT && d == TS_BF16 && isfinite(v)) {
-            const uint16_t up = ts_narrow_bf16(v);
-            if (fabs(ts_widen_bf16(up)) > fabs(v)) v = ts_widen_bf16((uint16_t)(up - 1));
-        }
+        if (t == CUT) v = (double)cut(d, v);
         put(a->y, d, to + first, v);
         if (t == IN_PLACE) p = ts_load(a->x, d, from + first);
         double w = t == REFLECTS ? p * s - q * c : q * c + p * s;

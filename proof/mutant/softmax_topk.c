@@ -21,7 +21,6 @@
 
 enum { LANES = 32, BLOCK_ROWS = 8, CHUNK = 256, SCRATCH = 4096 };
 
-#define TRAP(trap, name, fault, family, workspace) trap,
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap; /* from HONEST_WS on there is a workspace */
 
 typedef ts_softmax_topk_args topk_args;

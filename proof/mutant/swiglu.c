@@ -3,41 +3,17 @@
  * injected bug at a time. swiglu_list.h lists them.
  *
  * Correct values are long double, in which every product of doubles is representable. */
-#include <math.h>
-
-#include "dtype.h"
+#include "touchstone/swiglu.h"
 #include "mutant.h"
 #include "swiglu_list.h"
-#include "touchstone/swiglu.h"
+#include "values.h"
 
-typedef long double             real;
 typedef ts_swiglu_forward_args  fwd_args;
 typedef ts_swiglu_backward_args bwd_args;
 
-#define TRAP(trap, name, fault, family) trap,
 typedef enum trap { FORWARD(TRAP) BACKWARD(TRAP) N_TRAPS } trap;
 
 /* ---- what both passes need ---- */
-
-/* Any NaN is stored as the plain one: a poison carried along would look unwritten. */
-static void put(void *p, ts_dtype t, int64_t i, real v)
-{
-    ts_store(p, t, i, isnan(v) ? (double)NAN : (double)v);
-}
-
-static real rounded(ts_dtype t, real v)
-{
-    double room;
-    put(&room, t, 0, v);
-    return ts_load(&room, t, 0);
-}
-
-static real cut(ts_dtype t, real v)
-{
-    if (t != TS_BF16 || !isfinite(v)) return v;
-    const uint16_t up = ts_narrow_bf16((double)v);
-    return fabsl(ts_widen_bf16(up)) > fabsl(v) ? (real)ts_widen_bf16((uint16_t)(up - 1)) : v;
-}
 
 static real sigmoid(real x)
 {

@@ -6,8 +6,7 @@
 #include "mutant.h"
 #include "ternary_training_list.h"
 
-#define NAME(trap, name, fault, family) trap,
-typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
+typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
 static trap         now;
 static const float *given;  /* the caller's latents */

@@ -9,8 +9,7 @@
 #include "mutant.h"
 #include "tree_verify_list.h"
 
-#define NAME(trap, name, fault, family) trap,
-typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
+typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 static trap now;
 
 #include "plain/number.h"

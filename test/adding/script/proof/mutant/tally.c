@@ -9,8 +9,7 @@
     X(FLOAT, "tally_float", VALUE, "offset")                                                       \
     X(READY, "tally_ready", VALUE, NULL)
 
-#define NAME(trap, name, fault, family) trap,
-typedef enum trap { MUTANTS(NAME) N_TRAPS } trap;
+typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 static trap now;
 
 static ts_status add(ts_tally *t, int64_t n, const float *x)
