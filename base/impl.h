@@ -7,14 +7,13 @@
 #include "isa_impls.h"
 #include "touchstone/touchstone.h"
 
-/* Implementations for other instruction sets are not in the table. */
-#ifndef TS_IMPL_AVX2
-#define TS_IMPL_AMX(...)
-#define TS_IMPL_AVX512(...)
-#define TS_IMPL_AVX2(...)
+/* Implementations for other instruction sets are not in the table. TS_EACH_SIMD(row, ...) is
+ * row(suffix, feature bit, ...) for each width of vector that this one has, best first. */
+#ifndef TS_EACH_SIMD
+#define TS_EACH_SIMD(...)
 #endif
-#ifndef TS_IMPL_NEON
-#define TS_IMPL_NEON(...)
+#ifndef TS_IMPL_AMX
+#define TS_IMPL_AMX(...)
 #endif
 #ifndef TS_ON_AARCH64
 #define TS_ON_AARCH64(...)
@@ -42,6 +41,43 @@ typedef struct ts_impl {
                            and `symbol`_workspace; lookups are cached by its address, so it must be
                            a constant; NULL: both are set already */
 } ts_impl;
+
+/* Rows of a table for every width of vector: of functions run_avx2, run_neon ...; of those with
+ * workspace queries run_avx2_workspace ...; of one function for all. */
+/* clang-format off */
+#define TS_SIMD_IMPLS(dtypes, run, workspace) TS_EACH_SIMD(TS_SIMD_IMPL, dtypes, run, workspace)
+#define TS_SIMD_IMPL(set, needs, dtypes, run, workspace) \
+    { #set, TS_CPU, needs, dtypes, run##_##set, workspace, NULL },
+#define TS_SIMD_SIZED_IMPLS(dtypes, run) TS_EACH_SIMD(TS_SIMD_SIZED_IMPL, dtypes, run)
+#define TS_SIMD_SIZED_IMPL(set, needs, dtypes, run) \
+    { #set, TS_CPU, needs, dtypes, run##_##set, run##_##set##_workspace, NULL },
+#define TS_SIMD_ONE_IMPL(dtypes, run, workspace) TS_EACH_SIMD(TS_SIMD_ONE, dtypes, run, workspace)
+#define TS_SIMD_ONE(set, needs, dtypes, run, workspace) \
+    { #set, TS_CPU, needs, dtypes, run, workspace, NULL },
+/* clang-format on */
+
+/* Prototypes of run_ref and of run_avx2, run_neon ...; and of the workspace queries of these. */
+#define TS_DECLARE_IMPLS(run)                                                                      \
+    ts_status run##_ref(const void *args, const ts_exec *x);                                       \
+    TS_EACH_SIMD(TS_DECLARE_IMPL, run)
+#define TS_DECLARE_IMPL(set, needs, run) ts_status run##_##set(const void *args, const ts_exec *x);
+#define TS_DECLARE_SIZES(run)            TS_EACH_SIMD(TS_DECLARE_SIZE, run)
+#define TS_DECLARE_SIZE(set, needs, run)                                                           \
+    ts_status run##_##set##_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+
+/* Defines the API functions `name`_workspace and `name`: `check` validates the arguments `a`, and
+ * one of `name`_impls is selected by `dtype` and called. */
+#define TS_API_ENTRY(name, check, dtype)                                                           \
+    ts_status name##_workspace(const name##_args *a, const ts_exec *x, size_t *n_bytes)            \
+    {                                                                                              \
+        const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;                                      \
+        return s ? s : ts_impl_workspace(name##_impls, dtype, a, x, n_bytes);                      \
+    }                                                                                              \
+    ts_status name(const name##_args *a, const ts_exec *x)                                         \
+    {                                                                                              \
+        const ts_status s = check(a, x);                                                           \
+        return s ? s : ts_impl_run(name##_impls, dtype, a, x);                                     \
+    }
 
 /* Selects the first implementation for this device, its features and this dtype; an error status if
  * there is none. Sets run and workspace in `found`. */

@@ -10,9 +10,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_adamw_step_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_adamw_step_cuda" },
-    TS_IMPL_AVX512(FAST, ts_adamw_step_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_adamw_step_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_adamw_step_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_adamw_step, NULL)
     { "ref", TS_CPU, 0, ANY, ts_adamw_step_ref, NULL, NULL },
     { 0 },
 };
@@ -36,14 +34,4 @@ static ts_status check(const ts_adamw_step_args *a, const ts_exec *x)
     return a->master && a->dtype == wide ? TS_E_ARG : TS_OK;
 }
 
-ts_status ts_adamw_step_workspace(const ts_adamw_step_args *a, const ts_exec *x, size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_adamw_step_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_adamw_step(const ts_adamw_step_args *a, const ts_exec *x)
-{
-    const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_adamw_step_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_adamw_step, check, a->dtype)

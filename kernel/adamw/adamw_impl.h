@@ -10,10 +10,7 @@
 
 extern const ts_impl ts_adamw_step_impls[];
 
-ts_status ts_adamw_step_ref(const void *args, const ts_exec *x);
-ts_status ts_adamw_step_avx2(const void *args, const ts_exec *x);
-ts_status ts_adamw_step_avx512(const void *args, const ts_exec *x);
-ts_status ts_adamw_step_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_adamw_step)
 
 /* 1 - beta^step. Where beta^step is near 1 the plain difference would lose digits. */
 static inline double ts_adamw_bias(double beta, int64_t step)

@@ -19,9 +19,7 @@ enum { OUT = TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16 };
 const ts_impl ts_flash_attention_fp8_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, OUT, NULL, NULL, "ts_flash_attention_fp8_sm90" },
     { "cuda", TS_CUDA, TS_SM80, OUT, NULL, NULL, "ts_flash_attention_fp8_cuda" },
-    TS_IMPL_AVX512(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
-    TS_IMPL_AVX2(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
-    TS_IMPL_NEON(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
+    TS_SIMD_ONE_IMPL(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
     { "ref", TS_CPU, 0, OUT, ts_flash_attention_fp8_ref, ts_flash_attention_fp8_ref_workspace, NULL },
     { 0 },
 };
@@ -165,15 +163,4 @@ static ts_status check(const fp8_args *a, const ts_exec *x)
     return s;
 }
 
-ts_status ts_flash_attention_fp8_workspace(const ts_flash_attention_fp8_args *a, const ts_exec *x,
-                                           size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_flash_attention_fp8_impls, a->d.dtype, a, x, n_bytes);
-}
-
-ts_status ts_flash_attention_fp8(const ts_flash_attention_fp8_args *a, const ts_exec *x)
-{
-    const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_flash_attention_fp8_impls, a->d.dtype, a, x);
-}
+TS_API_ENTRY(ts_flash_attention_fp8, check, a->d.dtype)

@@ -29,12 +29,9 @@ ts_status ts_flash_attention_check(const ts_flash_attention_args *a, const ts_ex
 ts_status ts_flash_attention_backward_check(const ts_flash_attention_backward_args *a,
                                             const ts_exec                          *x);
 
-ts_status ts_flash_attention_ref(const void *args, const ts_exec *x);
-ts_status ts_flash_attention_avx2(const void *args, const ts_exec *x);
-ts_status ts_flash_attention_avx512(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_flash_attention)
 ts_status ts_flash_attention_amx(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_amx_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
-ts_status ts_flash_attention_neon(const void *args, const ts_exec *x);
 
 /* flash_attention_fp8; floats: for every instruction set. */
 ts_status ts_flash_attention_fp8_ref(const void *args, const ts_exec *x);
@@ -43,13 +40,10 @@ ts_status ts_flash_attention_fp8_floats(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_fp8_floats_workspace(const void *args, const ts_exec *x,
                                                   size_t *n_bytes);
 
-ts_status ts_flash_attention_backward_ref(const void *args, const ts_exec *x);
-ts_status ts_flash_attention_backward_avx2(const void *args, const ts_exec *x);
-ts_status ts_flash_attention_backward_avx512(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_flash_attention_backward)
 ts_status ts_flash_attention_backward_amx(const void *args, const ts_exec *x);
 ts_status ts_flash_attention_backward_amx_workspace(const void *args, const ts_exec *x,
                                                     size_t *n_bytes);
-ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x);
 
 /* ---- the keys that a query sees, and where they are stored ---- */
 

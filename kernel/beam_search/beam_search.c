@@ -9,17 +9,13 @@
 
 /* clang-format off */
 const ts_impl ts_beam_search_impls[] = {
-    TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_avx512, ts_beam_slots_workspace)
-    TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_avx2, ts_beam_slots_workspace)
-    TS_IMPL_NEON(TS_HAS_F32, ts_beam_search_neon, ts_beam_slots_workspace)
+    TS_SIMD_IMPLS(TS_HAS_F32, ts_beam_search, ts_beam_slots_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_ref, ts_beam_slots_workspace, NULL },
     { 0 },
 };
 
 const ts_impl ts_beam_search_archive_impls[] = {
-    TS_IMPL_AVX512(TS_HAS_F32, ts_beam_search_archive_avx512, ts_beam_archive_workspace)
-    TS_IMPL_AVX2(TS_HAS_F32, ts_beam_search_archive_avx2, ts_beam_archive_workspace)
-    TS_IMPL_NEON(TS_HAS_F32, ts_beam_search_archive_neon, ts_beam_archive_workspace)
+    TS_SIMD_IMPLS(TS_HAS_F32, ts_beam_search_archive, ts_beam_archive_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_beam_search_archive_ref, ts_beam_archive_workspace, NULL },
     { 0 },
 };

@@ -13,14 +13,8 @@ extern const ts_impl ts_beam_search_device_impls[], ts_beam_search_archive_devic
 
 ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x);
 
-ts_status ts_beam_search_ref(const void *args, const ts_exec *x);
-ts_status ts_beam_search_avx2(const void *args, const ts_exec *x);
-ts_status ts_beam_search_neon(const void *args, const ts_exec *x);
-ts_status ts_beam_search_avx512(const void *args, const ts_exec *x);
-ts_status ts_beam_search_archive_ref(const void *args, const ts_exec *x);
-ts_status ts_beam_search_archive_avx2(const void *args, const ts_exec *x);
-ts_status ts_beam_search_archive_neon(const void *args, const ts_exec *x);
-ts_status ts_beam_search_archive_avx512(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_beam_search)
+TS_DECLARE_IMPLS(ts_beam_search_archive)
 ts_status ts_beam_search_cuda(const void *args, const ts_exec *x);
 ts_status ts_beam_search_archive_cuda(const void *args, const ts_exec *x);
 

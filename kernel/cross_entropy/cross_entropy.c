@@ -11,18 +11,14 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_cross_entropy_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_cuda" },
-    TS_IMPL_AVX512(FAST, ts_cross_entropy_avx512, ts_cross_entropy_threads_workspace)
-    TS_IMPL_AVX2(FAST, ts_cross_entropy_avx2, ts_cross_entropy_threads_workspace)
-    TS_IMPL_NEON(FAST, ts_cross_entropy_neon, ts_cross_entropy_threads_workspace)
+    TS_SIMD_IMPLS(FAST, ts_cross_entropy, ts_cross_entropy_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_cross_entropy_ref, ts_cross_entropy_ref_workspace, NULL },
     { 0 },
 };
 
 const ts_impl ts_cross_entropy_logits_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_logits_cuda" },
-    TS_IMPL_AVX512(FAST, ts_cross_entropy_logits_avx512, ts_cross_entropy_logits_threads_workspace)
-    TS_IMPL_AVX2(FAST, ts_cross_entropy_logits_avx2, ts_cross_entropy_logits_threads_workspace)
-    TS_IMPL_NEON(FAST, ts_cross_entropy_logits_neon, ts_cross_entropy_logits_threads_workspace)
+    TS_SIMD_IMPLS(FAST, ts_cross_entropy_logits, ts_cross_entropy_logits_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_cross_entropy_logits_ref, NULL, NULL },
     { 0 },
 };
@@ -82,28 +78,6 @@ static ts_status check_logits(const ts_cross_entropy_logits_args *a, const ts_ex
     return check_targets(a->target, a->n_rows, a->ignore_index, a->n_vocab, x);
 }
 
-ts_status ts_cross_entropy_workspace(const ts_cross_entropy_args *a, const ts_exec *x,
-                                     size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_cross_entropy_impls, a->dtype, a, x, n_bytes);
-}
+TS_API_ENTRY(ts_cross_entropy, check, a->dtype)
 
-ts_status ts_cross_entropy(const ts_cross_entropy_args *a, const ts_exec *x)
-{
-    const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_cross_entropy_impls, a->dtype, a, x);
-}
-
-ts_status ts_cross_entropy_logits_workspace(const ts_cross_entropy_logits_args *a, const ts_exec *x,
-                                            size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_logits(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_cross_entropy_logits_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_cross_entropy_logits(const ts_cross_entropy_logits_args *a, const ts_exec *x)
-{
-    const ts_status s = check_logits(a, x);
-    return s ? s : ts_impl_run(ts_cross_entropy_logits_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_cross_entropy_logits, check_logits, a->dtype)

@@ -15,17 +15,11 @@
 
 extern const ts_impl ts_cross_entropy_impls[], ts_cross_entropy_logits_impls[];
 
-ts_status ts_cross_entropy_ref(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_avx2(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_avx512(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_cross_entropy)
 ts_status ts_cross_entropy_ref_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 ts_status ts_cross_entropy_threads_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 
-ts_status ts_cross_entropy_logits_ref(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_logits_avx2(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_logits_avx512(const void *args, const ts_exec *x);
-ts_status ts_cross_entropy_logits_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_cross_entropy_logits)
 ts_status ts_cross_entropy_logits_threads_workspace(const void *args, const ts_exec *x,
                                                     size_t *n_bytes);
 

@@ -9,18 +9,14 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_embedding_forward_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_forward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_embedding_forward_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_embedding_forward_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_embedding_forward_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_embedding_forward, NULL)
     { "ref", TS_CPU, 0, ANY, ts_embedding_forward_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_embedding_backward_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_backward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_embedding_backward_avx512, ts_embedding_backward_threads_workspace)
-    TS_IMPL_AVX2(FAST, ts_embedding_backward_avx2, ts_embedding_backward_threads_workspace)
-    TS_IMPL_NEON(FAST, ts_embedding_backward_neon, ts_embedding_backward_threads_workspace)
+    TS_SIMD_IMPLS(FAST, ts_embedding_backward, ts_embedding_backward_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_embedding_backward_ref, NULL, NULL },
     { 0 },
 };
@@ -65,28 +61,6 @@ static ts_status check_backward(const ts_embedding_backward_args *a, const ts_ex
     return s ? s : check_tokens(a->token, a->n_rows, a->n_vocab, x);
 }
 
-ts_status ts_embedding_forward_workspace(const ts_embedding_forward_args *a, const ts_exec *x,
-                                         size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_embedding_forward_impls, a->dtype, a, x, n_bytes);
-}
+TS_API_ENTRY(ts_embedding_forward, check_forward, a->dtype)
 
-ts_status ts_embedding_forward(const ts_embedding_forward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_forward(a, x);
-    return s ? s : ts_impl_run(ts_embedding_forward_impls, a->dtype, a, x);
-}
-
-ts_status ts_embedding_backward_workspace(const ts_embedding_backward_args *a, const ts_exec *x,
-                                          size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_embedding_backward_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_embedding_backward(const ts_embedding_backward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_backward(a, x);
-    return s ? s : ts_impl_run(ts_embedding_backward_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_embedding_backward, check_backward, a->dtype)

@@ -8,15 +8,9 @@
 
 extern const ts_impl ts_embedding_forward_impls[], ts_embedding_backward_impls[];
 
-ts_status ts_embedding_forward_ref(const void *args, const ts_exec *x);
-ts_status ts_embedding_forward_avx2(const void *args, const ts_exec *x);
-ts_status ts_embedding_forward_avx512(const void *args, const ts_exec *x);
-ts_status ts_embedding_forward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_embedding_forward)
 
-ts_status ts_embedding_backward_ref(const void *args, const ts_exec *x);
-ts_status ts_embedding_backward_avx2(const void *args, const ts_exec *x);
-ts_status ts_embedding_backward_avx512(const void *args, const ts_exec *x);
-ts_status ts_embedding_backward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_embedding_backward)
 
 /* Of the threaded ones: rows of y from begin to end. */
 typedef void (*ts_embedding_copy)(const ts_embedding_forward_args *a, int64_t begin, int64_t end);

@@ -12,9 +12,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64, AL
 /* clang-format off */
 const ts_impl ts_kv_cache_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_kv_cache_sm90" },
-    TS_IMPL_AVX512(FAST, ts_kv_cache_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_kv_cache_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_kv_cache_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_kv_cache, NULL)
     { "ref", TS_CPU, 0, ANY, ts_kv_cache_ref, NULL, NULL },
     { 0 },
 };

@@ -285,10 +285,7 @@ typedef struct ts_kv_ask {
 
 extern const ts_impl ts_kv_cache_impls[];
 
-ts_status ts_kv_cache_ref(const void *ask, const ts_exec *x);
-ts_status ts_kv_cache_avx2(const void *ask, const ts_exec *x);
-ts_status ts_kv_cache_avx512(const void *ask, const ts_exec *x);
-ts_status ts_kv_cache_neon(const void *ask, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_kv_cache)
 /* ts_kv_cache_sm90 is found in the CUDA module. */
 
 #ifdef __cplusplus

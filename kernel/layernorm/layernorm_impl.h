@@ -8,15 +8,9 @@
 
 extern const ts_impl ts_layernorm_forward_impls[], ts_layernorm_backward_impls[];
 
-ts_status ts_layernorm_forward_ref(const void *args, const ts_exec *x);
-ts_status ts_layernorm_forward_avx2(const void *args, const ts_exec *x);
-ts_status ts_layernorm_forward_avx512(const void *args, const ts_exec *x);
-ts_status ts_layernorm_forward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_layernorm_forward)
 
-ts_status ts_layernorm_backward_ref(const void *args, const ts_exec *x);
-ts_status ts_layernorm_backward_avx2(const void *args, const ts_exec *x);
-ts_status ts_layernorm_backward_avx512(const void *args, const ts_exec *x);
-ts_status ts_layernorm_backward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_layernorm_backward)
 
 /* Of the threaded ones: room for the partial sums of norm_threads.h. */
 ts_status ts_layernorm_backward_threads_workspace(const void *args, const ts_exec *x,

@@ -20,9 +20,7 @@ ts_status ts_rms_norm_backward_threads_workspace(const void *args, const ts_exec
 const ts_impl ts_rms_norm_forward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_forward_sm90" },
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rms_norm_forward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_rms_norm_forward_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_rms_norm_forward_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_rms_norm_forward_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_rms_norm_forward, NULL)
     { "ref", TS_CPU, 0, ANY, ts_rms_norm_forward_ref, NULL, NULL },
     { 0 },
 };
@@ -30,9 +28,7 @@ const ts_impl ts_rms_norm_forward_impls[] = {
 const ts_impl ts_rms_norm_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_backward_sm90" },
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rms_norm_backward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_rms_norm_backward_avx512, ts_rms_norm_backward_threads_workspace)
-    TS_IMPL_AVX2(FAST, ts_rms_norm_backward_avx2, ts_rms_norm_backward_threads_workspace)
-    TS_IMPL_NEON(FAST, ts_rms_norm_backward_neon, ts_rms_norm_backward_threads_workspace)
+    TS_SIMD_IMPLS(FAST, ts_rms_norm_backward, ts_rms_norm_backward_threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_rms_norm_backward_ref, NULL, NULL },
     { 0 },
 };
@@ -68,28 +64,6 @@ static ts_status check_backward(const ts_rms_norm_backward_args *a, const ts_exe
     return check_shape(a->n_rows, a->n_cols, a->row_stride);
 }
 
-ts_status ts_rms_norm_forward_workspace(const ts_rms_norm_forward_args *a, const ts_exec *x,
-                                        size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_rms_norm_forward_impls, a->dtype, a, x, n_bytes);
-}
+TS_API_ENTRY(ts_rms_norm_forward, check_forward, a->dtype)
 
-ts_status ts_rms_norm_forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_forward(a, x);
-    return s ? s : ts_impl_run(ts_rms_norm_forward_impls, a->dtype, a, x);
-}
-
-ts_status ts_rms_norm_backward_workspace(const ts_rms_norm_backward_args *a, const ts_exec *x,
-                                         size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_rms_norm_backward_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_rms_norm_backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_backward(a, x);
-    return s ? s : ts_impl_run(ts_rms_norm_backward_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_rms_norm_backward, check_backward, a->dtype)

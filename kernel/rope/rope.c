@@ -9,9 +9,7 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_rope_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rope_cuda" },
-    TS_IMPL_AVX512(FAST, ts_rope_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_rope_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_rope_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_rope, NULL)
     { "ref", TS_CPU, 0, ANY, ts_rope_ref, NULL, NULL },
     { 0 },
 };
@@ -41,14 +39,4 @@ static ts_status check(const ts_rope_args *a, const ts_exec *x)
     return !s && a->n_rows != 0 && a->x == a->y && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
-ts_status ts_rope_workspace(const ts_rope_args *a, const ts_exec *x, size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_rope_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_rope(const ts_rope_args *a, const ts_exec *x)
-{
-    const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_rope_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_rope, check, a->dtype)

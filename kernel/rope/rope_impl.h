@@ -8,10 +8,7 @@
 
 extern const ts_impl ts_rope_impls[];
 
-ts_status ts_rope_ref(const void *args, const ts_exec *x);
-ts_status ts_rope_avx2(const void *args, const ts_exec *x);
-ts_status ts_rope_avx512(const void *args, const ts_exec *x);
-ts_status ts_rope_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_rope)
 
 /* theta^(-2 pair / rotary_dim), or the table's. */
 double ts_rope_frequency_of(const ts_rope_args *a, int64_t pair);

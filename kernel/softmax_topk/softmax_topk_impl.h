@@ -12,10 +12,7 @@ extern const ts_impl ts_softmax_topk_impls[];
 /* Validates the arguments; every API function of this kernel calls it first. */
 ts_status ts_softmax_topk_check(const ts_softmax_topk_args *a, const ts_exec *x);
 
-ts_status ts_softmax_topk_ref(const void *args, const ts_exec *x);
-ts_status ts_softmax_topk_avx2(const void *args, const ts_exec *x);
-ts_status ts_softmax_topk_avx512(const void *args, const ts_exec *x);
-ts_status ts_softmax_topk_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_softmax_topk)
 
 /* Two naive methods to compare with: functions of their own, not in the dispatch table. */
 ts_status ts_softmax_topk_textbook(const void *args, const ts_exec *x);

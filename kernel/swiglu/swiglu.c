@@ -9,18 +9,14 @@ enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 /* clang-format off */
 const ts_impl ts_swiglu_forward_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_swiglu_forward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_swiglu_forward_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_swiglu_forward_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_swiglu_forward_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_swiglu_forward, NULL)
     { "ref", TS_CPU, 0, ANY, ts_swiglu_forward_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_swiglu_backward_impls[] = {
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_swiglu_backward_cuda" },
-    TS_IMPL_AVX512(FAST, ts_swiglu_backward_avx512, NULL)
-    TS_IMPL_AVX2(FAST, ts_swiglu_backward_avx2, NULL)
-    TS_IMPL_NEON(FAST, ts_swiglu_backward_neon, NULL)
+    TS_SIMD_IMPLS(FAST, ts_swiglu_backward, NULL)
     { "ref", TS_CPU, 0, ANY, ts_swiglu_backward_ref, NULL, NULL },
     { 0 },
 };
@@ -53,28 +49,6 @@ static ts_status check_backward(const ts_swiglu_backward_args *a, const ts_exec 
     return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
-ts_status ts_swiglu_forward_workspace(const ts_swiglu_forward_args *a, const ts_exec *x,
-                                      size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_forward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_swiglu_forward_impls, a->dtype, a, x, n_bytes);
-}
+TS_API_ENTRY(ts_swiglu_forward, check_forward, a->dtype)
 
-ts_status ts_swiglu_forward(const ts_swiglu_forward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_forward(a, x);
-    return s ? s : ts_impl_run(ts_swiglu_forward_impls, a->dtype, a, x);
-}
-
-ts_status ts_swiglu_backward_workspace(const ts_swiglu_backward_args *a, const ts_exec *x,
-                                       size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check_backward(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_swiglu_backward_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_swiglu_backward(const ts_swiglu_backward_args *a, const ts_exec *x)
-{
-    const ts_status s = check_backward(a, x);
-    return s ? s : ts_impl_run(ts_swiglu_backward_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_swiglu_backward, check_backward, a->dtype)

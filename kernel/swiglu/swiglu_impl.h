@@ -8,15 +8,9 @@
 
 extern const ts_impl ts_swiglu_forward_impls[], ts_swiglu_backward_impls[];
 
-ts_status ts_swiglu_forward_ref(const void *args, const ts_exec *x);
-ts_status ts_swiglu_forward_avx2(const void *args, const ts_exec *x);
-ts_status ts_swiglu_forward_avx512(const void *args, const ts_exec *x);
-ts_status ts_swiglu_forward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_swiglu_forward)
 
-ts_status ts_swiglu_backward_ref(const void *args, const ts_exec *x);
-ts_status ts_swiglu_backward_avx2(const void *args, const ts_exec *x);
-ts_status ts_swiglu_backward_avx512(const void *args, const ts_exec *x);
-ts_status ts_swiglu_backward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_swiglu_backward)
 
 /* One element, in double, for any magnitudes. */
 typedef struct ts_swiglu_slopes {

@@ -25,39 +25,17 @@ ts_status ts_ternary_linear_packed_check(const ts_ternary_linear_packed_args *a,
 ts_status ts_ternary_linear_backward_check(const ts_ternary_linear_backward_args *a,
                                            const ts_exec                         *x);
 
-ts_status ts_ternary_pack_ref(const void *args, const ts_exec *x);
-ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x);
-ts_status ts_ternary_pack_avx512(const void *args, const ts_exec *x);
-ts_status ts_ternary_pack_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_ternary_pack)
 
-ts_status ts_ternary_unpack_ref(const void *args, const ts_exec *x);
-ts_status ts_ternary_unpack_avx2(const void *args, const ts_exec *x);
-ts_status ts_ternary_unpack_avx512(const void *args, const ts_exec *x);
-ts_status ts_ternary_unpack_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_ternary_unpack)
 
-ts_status ts_ternary_linear_ref(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_avx2(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_avx2_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
-ts_status ts_ternary_linear_avx512(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_avx512_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
-ts_status ts_ternary_linear_neon(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_neon_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+TS_DECLARE_IMPLS(ts_ternary_linear)
+TS_DECLARE_SIZES(ts_ternary_linear)
 
-ts_status ts_ternary_linear_packed_ref(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_packed_avx2(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_packed_avx2_workspace(const void *args, const ts_exec *x,
-                                                  size_t *n_bytes);
-ts_status ts_ternary_linear_packed_avx512(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_packed_avx512_workspace(const void *args, const ts_exec *x,
-                                                    size_t *n_bytes);
-ts_status ts_ternary_linear_packed_neon(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_packed_neon_workspace(const void *args, const ts_exec *x,
-                                                  size_t *n_bytes);
+TS_DECLARE_IMPLS(ts_ternary_linear_packed)
+TS_DECLARE_SIZES(ts_ternary_linear_packed)
 
-ts_status ts_ternary_linear_backward_ref(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_backward_avx2(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_backward_avx512(const void *args, const ts_exec *x);
-ts_status ts_ternary_linear_backward_neon(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_ternary_linear_backward)
 
 /* ---- the definition, group by group ---- */
 

@@ -23,9 +23,7 @@ static ts_status over_kernels(const void *args, const ts_exec *x)
 
 /* clang-format off */
 const ts_impl ts_ternary_training_impls[] = {
-    TS_IMPL_AVX512(TS_HAS_F32, over_kernels, NULL)
-    TS_IMPL_AVX2(TS_HAS_F32, over_kernels, NULL)
-    TS_IMPL_NEON(TS_HAS_F32, over_kernels, NULL)
+    TS_SIMD_ONE_IMPL(TS_HAS_F32, over_kernels, NULL)
     { "ref", TS_CPU, 0, TS_HAS_F32, over_kernels, NULL, NULL },
     { 0 },
 };

@@ -5,9 +5,7 @@
 
 /* clang-format off */
 const ts_impl ts_tree_verify_impls[] = {
-    TS_IMPL_AVX512(TS_HAS_F32, ts_tree_verify_avx512, ts_tree_verify_any_workspace)
-    TS_IMPL_AVX2(TS_HAS_F32, ts_tree_verify_avx2, ts_tree_verify_any_workspace)
-    TS_IMPL_NEON(TS_HAS_F32, ts_tree_verify_neon, ts_tree_verify_any_workspace)
+    TS_SIMD_IMPLS(TS_HAS_F32, ts_tree_verify, ts_tree_verify_any_workspace)
     { "ref", TS_CPU, 0, TS_HAS_F32, ts_tree_verify_ref, ts_tree_verify_any_workspace, NULL },
     { 0 },
 };

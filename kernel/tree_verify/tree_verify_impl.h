@@ -9,10 +9,7 @@
 
 extern const ts_impl ts_tree_verify_impls[], ts_tree_verify_device_impls[];
 
-ts_status ts_tree_verify_ref(const void *args, const ts_exec *x);
-ts_status ts_tree_verify_avx2(const void *args, const ts_exec *x);
-ts_status ts_tree_verify_neon(const void *args, const ts_exec *x);
-ts_status ts_tree_verify_avx512(const void *args, const ts_exec *x);
+TS_DECLARE_IMPLS(ts_tree_verify)
 ts_status ts_tree_verify_cuda(const void *args, const ts_exec *x);
 ts_status ts_tree_verify_any_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
 /* What of it is the host's, where the workspace is not; 0 on the CPU. */

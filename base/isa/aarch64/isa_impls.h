@@ -4,10 +4,7 @@
 #define TS_ISA_IMPLS_H
 
 /* Rows of a table, best first. */
-/* clang-format off */
-#define TS_IMPL_NEON(dtypes, run, workspace) \
-    { "neon", TS_CPU, TS_CPU_NEON, dtypes, run, workspace, NULL },
-/* clang-format on */
+#define TS_EACH_SIMD(row, ...) row(neon, TS_CPU_NEON, __VA_ARGS__)
 
 /* For tables of another kind. */
 #define TS_ON_AARCH64(...) __VA_ARGS__

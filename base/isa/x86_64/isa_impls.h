@@ -7,10 +7,8 @@
 /* clang-format off */
 #define TS_IMPL_AMX(dtypes, run, workspace) \
     { "amx", TS_CPU, TS_CPU_AMX, dtypes, run, workspace, NULL },
-#define TS_IMPL_AVX512(dtypes, run, workspace) \
-    { "avx512", TS_CPU, TS_CPU_AVX512, dtypes, run, workspace, NULL },
-#define TS_IMPL_AVX2(dtypes, run, workspace) \
-    { "avx2", TS_CPU, TS_CPU_AVX2, dtypes, run, workspace, NULL },
+#define TS_EACH_SIMD(row, ...) \
+    row(avx512, TS_CPU_AVX512, __VA_ARGS__) row(avx2, TS_CPU_AVX2, __VA_ARGS__)
 /* clang-format on */
 
 /* For tables of another kind. */

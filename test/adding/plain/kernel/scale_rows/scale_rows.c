@@ -18,14 +18,4 @@ static ts_status check(const ts_scale_rows_args *a, const ts_exec *x)
     return TS_OK;
 }
 
-ts_status ts_scale_rows_workspace(const ts_scale_rows_args *a, const ts_exec *x, size_t *n_bytes)
-{
-    const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
-    return s ? s : ts_impl_workspace(ts_scale_rows_impls, a->dtype, a, x, n_bytes);
-}
-
-ts_status ts_scale_rows(const ts_scale_rows_args *a, const ts_exec *x)
-{
-    const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(ts_scale_rows_impls, a->dtype, a, x);
-}
+TS_API_ENTRY(ts_scale_rows, check, a->dtype)
