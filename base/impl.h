@@ -43,14 +43,14 @@ typedef struct ts_impl {
 } ts_impl;
 
 /* Rows of a table for every width of vector: of functions run_avx2, run_neon ...; of those with
- * workspace queries run_avx2_workspace ...; of one function for all. */
+ * workspace queries run_workspace_avx2 ...; of one function for all. */
 /* clang-format off */
 #define TS_SIMD_IMPLS(dtypes, run, workspace) TS_EACH_SIMD(TS_SIMD_IMPL, dtypes, run, workspace)
 #define TS_SIMD_IMPL(set, needs, dtypes, run, workspace) \
     { #set, TS_CPU, needs, dtypes, run##_##set, workspace, NULL },
 #define TS_SIMD_SIZED_IMPLS(dtypes, run) TS_EACH_SIMD(TS_SIMD_SIZED_IMPL, dtypes, run)
 #define TS_SIMD_SIZED_IMPL(set, needs, dtypes, run) \
-    { #set, TS_CPU, needs, dtypes, run##_##set, run##_##set##_workspace, NULL },
+    { #set, TS_CPU, needs, dtypes, run##_##set, run##_workspace_##set, NULL },
 #define TS_SIMD_ONE_IMPL(dtypes, run, workspace) TS_EACH_SIMD(TS_SIMD_ONE, dtypes, run, workspace)
 #define TS_SIMD_ONE(set, needs, dtypes, run, workspace) \
     { #set, TS_CPU, needs, dtypes, run, workspace, NULL },
@@ -63,7 +63,7 @@ typedef struct ts_impl {
 #define TS_DECLARE_IMPL(set, needs, run) ts_status run##_##set(const void *args, const ts_exec *x);
 #define TS_DECLARE_SIZES(run)            TS_EACH_SIMD(TS_DECLARE_SIZE, run)
 #define TS_DECLARE_SIZE(set, needs, run)                                                           \
-    ts_status run##_##set##_workspace(const void *args, const ts_exec *x, size_t *n_bytes);
+    ts_status run##_workspace_##set(const void *args, const ts_exec *x, size_t *n_bytes);
 
 /* Defines the API functions `name`_workspace and `name`: `check` validates the arguments `a`, and
  * one of `name`_impls is selected by `dtype` and called. */

@@ -12,8 +12,3 @@ INLINE void take_roots(double *p, int n)
 }
 
 #include "adamw_simd.h"
-
-ts_status ts_adamw_step_avx512(const void *args, const ts_exec *x)
-{
-    return ts_adamw_step_threads(args, x, step_any);
-}

@@ -98,4 +98,9 @@ static void step_any(const ts_adamw_step_args *a, double scale, int64_t begin, i
     else step_all(a, scale, begin, end, TS_F32);
 }
 
+ts_status SIMD(ts_adamw_step)(const void *args, const ts_exec *x)
+{
+    return ts_adamw_step_threads(args, x, step_any);
+}
+
 #endif

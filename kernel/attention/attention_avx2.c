@@ -7,11 +7,6 @@ enum { ROWS = 6, VECS = 2, WIDE = 2 }; /* sums fill 12 of 16 registers */
 
 static const float least = -200, big = 0x1.8p23f;
 
-INLINE vec finite_of(vec v)
-{
-    return _mm256_and_ps(_mm256_cmp_ps(sub(v, v), _mm256_setzero_ps(), _CMP_EQ_OQ), v);
-}
-
 INLINE vec within(vec v, vec i, vec begin, vec end)
 {
     const vec from = _mm256_cmp_ps(i, begin, _CMP_GE_OQ), to = _mm256_cmp_ps(i, end, _CMP_LT_OQ);
@@ -30,15 +25,3 @@ INLINE vec times_power(vec v, vec n, vec t)
 #include "attention_simd.h"
 
 #include "attention_backward_simd.h"
-
-static const ts_attention_steps steps = { forward, backward, finish };
-
-ts_status ts_flash_attention_avx2(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads(args, x, &steps);
-}
-
-ts_status ts_flash_attention_backward_avx2(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads_backward(args, x, &steps);
-}

@@ -7,11 +7,6 @@ enum { ROWS = 6, VECS = 4, WIDE = 4 }; /* sums fill 24 of 32 registers */
 
 static const float least = -200, big = 0x1.8p23f;
 
-INLINE vec finite_of(vec v)
-{
-    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(sub(v, v), _mm512_setzero_ps(), _CMP_EQ_OQ), v);
-}
-
 INLINE vec within(vec v, vec i, vec begin, vec end)
 {
     const __mmask16 from = _mm512_cmp_ps_mask(i, begin, _CMP_GE_OQ);
@@ -28,15 +23,3 @@ INLINE vec times_power(vec v, vec n, vec t)
 #include "attention_simd.h"
 
 #include "attention_backward_simd.h"
-
-static const ts_attention_steps steps = { forward, backward, finish };
-
-ts_status ts_flash_attention_avx512(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads(args, x, &steps);
-}
-
-ts_status ts_flash_attention_backward_avx512(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads_backward(args, x, &steps);
-}

@@ -185,4 +185,16 @@ static void finish(const ts_flash_attention_backward_args *a, const ts_attention
     }
 }
 
+static const ts_attention_steps steps = { forward, backward, finish };
+
+ts_status SIMD(ts_flash_attention)(const void *args, const ts_exec *x)
+{
+    return ts_attention_threads(args, x, &steps);
+}
+
+ts_status SIMD(ts_flash_attention_backward)(const void *args, const ts_exec *x)
+{
+    return ts_attention_threads_backward(args, x, &steps);
+}
+
 #endif

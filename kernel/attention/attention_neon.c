@@ -8,11 +8,6 @@ enum { ROWS = 8, VECS = 2, WIDE = 4 }; /* sums fill 16 of 32 registers, factors 
 /* The lowest bits of n + big are n + 127, an exponent; that of least is 0. */
 static const float least = -88, big = 0x1.8p23f + 127;
 
-INLINE vec finite_of(vec v)
-{
-    return vreinterpretq_f32_u32(vandq_u32(vceqzq_f32(sub(v, v)), vreinterpretq_u32_f32(v)));
-}
-
 INLINE vec within(vec v, vec i, vec begin, vec end)
 {
     const uint32x4_t seen = vandq_u32(vcgeq_f32(i, begin), vcltq_f32(i, end));
@@ -28,15 +23,3 @@ INLINE vec times_power(vec v, vec n, vec t)
 #include "attention_simd.h"
 
 #include "attention_backward_simd.h"
-
-static const ts_attention_steps steps = { forward, backward, finish };
-
-ts_status ts_flash_attention_neon(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads(args, x, &steps);
-}
-
-ts_status ts_flash_attention_backward_neon(const void *args, const ts_exec *x)
-{
-    return ts_attention_threads_backward(args, x, &steps);
-}

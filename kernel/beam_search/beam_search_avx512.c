@@ -1,28 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beam_search_avx512.c - the sums of beam_search_merge.c with vectors of doubles. */
+/* beam_search_avx512.c - beam_search_simd.h over the vectors of vec_avx512.h. */
 #include "vec_avx512.h"
 
-#include "beam_search_impl.h"
-#include "exp_sum.h"
-
-static double sum_avx512(const float *x, int64_t n, double max)
-{
-    return exp_sum(x, n, max, 1.0);
-}
-
-static ts_status reduce(ts_beam_state *s, const ts_exec *x)
-{
-    return ts_beam_reduce(s, x, sum_avx512);
-}
-
-ts_status ts_beam_search_avx512(const void *args, const ts_exec *x)
-{
-    static const ts_beam_steps steps = { reduce, ts_beam_choose_slots, ts_beam_finish_slots };
-    return ts_beam_run(args, x, 0, &steps);
-}
-
-ts_status ts_beam_search_archive_avx512(const void *args, const ts_exec *x)
-{
-    static const ts_beam_steps steps = { reduce, ts_beam_choose_archive, ts_beam_finish_archive };
-    return ts_beam_run(args, x, 1, &steps);
-}
+#include "beam_search_simd.h"

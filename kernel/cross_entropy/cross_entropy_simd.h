@@ -305,4 +305,14 @@ static void grade_row(const void *x, void *dx, ts_dtype t, int64_t at, int64_t n
 
 static const ts_xe_steps steps = { widen_row, forward, backward, sum_row, grade_row };
 
+ts_status SIMD(ts_cross_entropy)(const void *args, const ts_exec *x)
+{
+    return ts_cross_entropy_threads(args, x, &steps);
+}
+
+ts_status SIMD(ts_cross_entropy_logits)(const void *args, const ts_exec *x)
+{
+    return ts_cross_entropy_logits_threads(args, x, &steps);
+}
+
 #endif

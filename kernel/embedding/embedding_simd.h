@@ -85,4 +85,14 @@ static void sum_any(const ts_embedding_backward_args *a, int64_t token, const in
     else sum_columns(a, token, row, n, from, n_cols, TS_F32);
 }
 
+ts_status SIMD(ts_embedding_forward)(const void *args, const ts_exec *x)
+{
+    return ts_embedding_forward_threads(args, x, copy_any);
+}
+
+ts_status SIMD(ts_embedding_backward)(const void *args, const ts_exec *x)
+{
+    return ts_embedding_backward_threads(args, x, sum_any);
+}
+
 #endif

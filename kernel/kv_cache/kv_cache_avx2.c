@@ -3,19 +3,7 @@
 #include "kv_cache_impl.h"
 #include "vec_avx2.h"
 
-enum { ROWS = 2, SPREAD = 0, CODES = LANES, AS_CODES = 1 };
-#define TURNS _Pragma("GCC unroll 8")
-#define WEIGH INLINE
-
-INLINE vec below(vec a, vec x, vec y)
-{
-    return _mm256_andnot_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ), a);
-}
-
-INLINE vec exponent(vec v)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(v), 23));
-}
+enum { ROWS = 2 };
 
 INLINE float largest(vec v)
 {
@@ -32,42 +20,17 @@ INLINE void put_totals(float *to, const vec v[4])
     _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1)));
 }
 
-INLINE float half(uint16_t h)
+/* As many codes as a vector has lanes, of 8 and of 4 bits. */
+INLINE __m128i get_u8(const void *p)
 {
-    return _cvtsh_ss(h);
+    return _mm_loadl_epi64(p);
 }
 
-INLINE uint16_t to_half(float f)
+INLINE __m128i get_u4(const void *p)
 {
-    return _cvtss_sh(f, 0);
+    return _mm_loadu_si32(p);
 }
 
-INLINE vec from_codes(__m128i bytes)
-{
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-}
-
-/* A vector of a row, of codes too. */
-INLINE vec unpack(const char *p, ts_dtype t)
-{
-    const void *const from = p;
-    if (t != TS_U8 && t != TS_U4) return widen(from, t);
-    if (t == TS_U8) return from_codes(_mm_loadl_epi64(from));
-    const __m128i w = _mm_loadu_si32(from), low = _mm_set1_epi8(0x0f);
-    return from_codes(
-        _mm_unpacklo_epi8(_mm_and_si128(w, low), _mm_and_si128(_mm_srli_epi16(w, 4), low)));
-}
-
-INLINE void unpack_codes(const char *p, ts_dtype t, vec v[CODES / LANES])
-{
-    v[0] = unpack(p, t);
-}
+#include "kv_cache_x86.h"
 
 #include "kv_cache_simd.h"
-
-ts_status ts_kv_cache_avx2(const void *ask, const ts_exec *x)
-{
-    (void)x;
-    *((const ts_kv_ask *)ask)->ops = &ops;
-    return TS_OK;
-}

@@ -9,16 +9,6 @@ enum { ROWS = 4, SPREAD = 1, CODES = 16, AS_CODES = 0 };
 #define TURNS _Pragma("GCC unroll 1")
 #define WEIGH static __attribute__((noinline)) /* else its constants take registers of sums */
 
-INLINE vec below(vec a, vec x, vec y)
-{
-    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(a), vcltq_f32(x, y)));
-}
-
-INLINE vec exponent(vec v)
-{
-    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v), 23));
-}
-
 INLINE float largest(vec v)
 {
     return vmaxnmvq_f32(v);
@@ -27,16 +17,6 @@ INLINE float largest(vec v)
 INLINE void put_totals(float *to, const vec v[4])
 {
     put(to, vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3])));
-}
-
-INLINE float half(uint16_t h)
-{
-    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
-}
-
-INLINE uint16_t to_half(float f)
-{
-    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(splat(f))), 0);
 }
 
 /* Codes as the lowest bytes of 2^23. */
@@ -80,10 +60,3 @@ INLINE vec unpack(const char *p, ts_dtype t)
 }
 
 #include "kv_cache_simd.h"
-
-ts_status ts_kv_cache_neon(const void *ask, const ts_exec *x)
-{
-    (void)x;
-    *((const ts_kv_ask *)ask)->ops = &ops;
-    return TS_OK;
-}

@@ -13,7 +13,7 @@ INLINE int64_t bytes_of(ts_dtype t, int64_t n)
 INLINE float meta_at(const char *meta, ts_dtype t, int64_t i)
 {
     return t == TS_F32 ? ((const float *)(const void *)meta)[i]
-                       : half(((const uint16_t *)(const void *)meta)[i]);
+                       : from_half(((const uint16_t *)(const void *)meta)[i]);
 }
 
 /* The last elements of a row, fewer than LANES, and 0 in the other lanes. */

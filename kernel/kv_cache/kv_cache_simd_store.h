@@ -31,8 +31,8 @@ INLINE void keep_pair(const ts_kv_layout *l, char *meta, int64_t i, float *s, fl
         ((float *)(void *)meta)[2 * i + 1] = *lo;
         return;
     }
-    ((uint16_t *)(void *)meta)[2 * i] = to_half(*s);
-    ((uint16_t *)(void *)meta)[2 * i + 1] = to_half(*lo);
+    ((uint16_t *)(void *)meta)[2 * i] = half_of(*s);
+    ((uint16_t *)(void *)meta)[2 * i + 1] = half_of(*lo);
     *s = meta_at(meta, TS_F16, 2 * i);
     *lo = meta_at(meta, TS_F16, 2 * i + 1);
 }

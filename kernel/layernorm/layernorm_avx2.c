@@ -13,13 +13,3 @@ INLINE int group_of(ts_dtype t)
 }
 
 #include "layernorm_simd.h"
-
-ts_status ts_layernorm_forward_avx2(const void *args, const ts_exec *x)
-{
-    return forward(args, x);
-}
-
-ts_status ts_layernorm_backward_avx2(const void *args, const ts_exec *x)
-{
-    return backward(args, x);
-}

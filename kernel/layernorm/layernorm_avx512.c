@@ -14,13 +14,3 @@ INLINE int group_of(ts_dtype t)
 }
 
 #include "layernorm_simd.h"
-
-ts_status ts_layernorm_forward_avx512(const void *args, const ts_exec *x)
-{
-    return forward(args, x);
-}
-
-ts_status ts_layernorm_backward_avx512(const void *args, const ts_exec *x)
-{
-    return backward(args, x);
-}

@@ -389,13 +389,15 @@ static void backward_any(const void *args, int64_t begin, int64_t end, float *co
     else backward_rows(a, begin, end, TS_F32, sum);
 }
 
-static ts_status forward(const ts_layernorm_forward_args *a, const ts_exec *x)
+ts_status SIMD(ts_layernorm_forward)(const void *args, const ts_exec *x)
 {
+    const ts_layernorm_forward_args *a = args;
     return ts_norm_forward_threads(a, a->n_rows, a->n_cols, x, forward_any);
 }
 
-static ts_status backward(const ts_layernorm_backward_args *a, const ts_exec *x)
+ts_status SIMD(ts_layernorm_backward)(const void *args, const ts_exec *x)
 {
+    const ts_layernorm_backward_args *a = args;
     return ts_norm_backward_threads(a, a->n_rows, a->n_cols, a->accumulate,
                                     (void *const[]) { a->dgamma, a->dbeta }, x, backward_any);
 }

@@ -4,13 +4,3 @@
 #include "row_avx2.h"
 
 #include "rms_norm_simd.h"
-
-ts_status ts_rms_norm_forward_avx2(const void *args, const ts_exec *x)
-{
-    return forward(args, x);
-}
-
-ts_status ts_rms_norm_backward_avx2(const void *args, const ts_exec *x)
-{
-    return backward(args, x);
-}

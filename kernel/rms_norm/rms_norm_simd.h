@@ -170,13 +170,15 @@ static void backward_any(const void *args, int64_t begin, int64_t end, float *co
     else backward_rows(a, begin, end, TS_F32, sum[0]);
 }
 
-static ts_status forward(const ts_rms_norm_forward_args *a, const ts_exec *x)
+ts_status SIMD(ts_rms_norm_forward)(const void *args, const ts_exec *x)
 {
+    const ts_rms_norm_forward_args *a = args;
     return ts_norm_forward_threads(a, a->n_rows, a->n_cols, x, forward_any);
 }
 
-static ts_status backward(const ts_rms_norm_backward_args *a, const ts_exec *x)
+ts_status SIMD(ts_rms_norm_backward)(const void *args, const ts_exec *x)
 {
+    const ts_rms_norm_backward_args *a = args;
     return ts_norm_backward_threads(a, a->n_rows, a->n_cols, a->accumulate,
                                     (void *const[]) { a->dw, NULL }, x, backward_any);
 }

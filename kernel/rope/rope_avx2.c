@@ -9,8 +9,3 @@ INLINE vec swapped(vec v)
 }
 
 #include "rope_simd.h"
-
-ts_status ts_rope_avx2(const void *args, const ts_exec *x)
-{
-    return ts_rope_threads(args, x, rope_any);
-}

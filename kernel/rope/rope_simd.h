@@ -178,4 +178,9 @@ static void rope_any(const ts_rope_args *a, int64_t begin, int64_t end)
     else rope_rows(a, begin, end, TS_F32);
 }
 
+ts_status SIMD(ts_rope)(const void *args, const ts_exec *x)
+{
+    return ts_rope_threads(args, x, rope_any);
+}
+
 #endif

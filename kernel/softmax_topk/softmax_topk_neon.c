@@ -4,18 +4,15 @@
  * Exponentials take nearly all the time here, and a core starts two vector operations a cycle. A
  * multiply-add overwrites what it adds to, so a constant there is loaded again each time, which the
  * other units do meanwhile, and not copied from a register. */
-#include <arm_neon.h>
 #include <string.h>
 
 #include "softmax_topk_impl.h"
+#include "vec_neon.h"
 
-#define INLINE static inline __attribute__((always_inline))
+enum { GROUP = 4 * LANES, BATCH = 8 };
 
-enum { LANES = 4, GROUP = 4 * LANES, BATCH = 8 };
-
-typedef float32x4_t vec;
-typedef int32x4_t   ivec;
-typedef uint32x4_t  tally;
+typedef int32x4_t  ivec;
+typedef uint32x4_t tally;
 
 INLINE vec from_bf16(uint16x8_t zipped)
 {
@@ -45,16 +42,6 @@ INLINE void load_in_order(vec x[4], const void *p, ts_dtype t)
     load(x, p, t);
 }
 
-INLINE vec get(const float *p)
-{
-    return vld1q_f32(p);
-}
-
-INLINE void put(float *p, vec v)
-{
-    vst1q_f32(p, v);
-}
-
 INLINE ivec get_ints(const int32_t *p)
 {
     return vld1q_s32(p);
@@ -66,11 +53,6 @@ INLINE ivec count_from(int32_t i)
     return vaddq_s32(vdupq_n_s32(i), vld1q_s32(lane));
 }
 
-INLINE vec splat(float f)
-{
-    return vdupq_n_f32(f);
-}
-
 /* The compiler would load it once, and then copy it. */
 INLINE vec fresh(const float *copy, float f)
 {
@@ -80,25 +62,10 @@ INLINE vec fresh(const float *copy, float f)
     return v;
 }
 
-INLINE vec sub(vec x, vec y)
-{
-    return vsubq_f32(x, y);
-}
-
-INLINE vec madd(vec x, vec y, vec z)
-{
-    return vfmaq_f32(z, x, y);
-}
-
 /* A NaN where either is one. It hides a block's maximum, but the row has no use for it any more. */
-INLINE vec larger(vec x, vec y)
+INLINE vec most(vec x, vec y)
 {
     return vmaxq_f32(x, y);
-}
-
-INLINE vec low_bits_to_exponent(vec v)
-{
-    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v), 23));
 }
 
 INLINE unsigned bits_of(uint32x4_t mask)
@@ -144,11 +111,6 @@ INLINE int tallied(tally n)
     return (int)vaddvq_u32(n);
 }
 
-INLINE double total(vec v)
-{
-    return (double)vaddvq_f32(v);
-}
-
 /* Bytes that bring the chosen lanes to the front. */
 INLINE void pack(float *val, int32_t *idx, unsigned which, vec v, ivec i)
 {
@@ -178,8 +140,3 @@ INLINE void pack(float *val, int32_t *idx, unsigned which, vec v, ivec i)
 }
 
 #include "softmax_topk_simd.h"
-
-ts_status ts_softmax_topk_neon(const void *args, const ts_exec *x)
-{
-    return ts_softmax_topk_threads(args, x, &steps);
-}

@@ -5,17 +5,17 @@
  * Private to the files that include it, each of which has first defined, for its own instruction
  * set:
  *
- *     LANES, GROUP   floats in a vec; logits in four of them, which are taken together
- *     vec, ivec      LANES floats; LANES int32_t
+ *     vec_*.h        vec, LANES floats; get, put, splat, sub, madd, total, exponent
+ *     GROUP          logits in four vecs, which are taken together
+ *     ivec           LANES int32_t
  *     load           GROUP logits, each in some lane of some vec
  *     load_in_order  the same in the order of memory
- *     get, put, get_ints, count_from (i, i + 1, ...), splat, sub, madd (a * b + c), total
+ *     get_ints, count_from   of ivec; the latter is i, i + 1, ...
  *     fresh          a constant that is in memory, too: another copy where madd takes its place
  *     BATCH          vectors, 2, 4 or 8, whose exponentials go step by step together
- *     larger         the second of the two where either is a NaN
+ *     most           the larger; the second of the two, or a NaN, where either is a NaN
  *     which_ge, which_gt   a bit for each lane; bits_in: how many are set; any_ge: whether one is
  *     tally          counts of lanes; tally_zero, tally_ge, and tallied: their sum
- *     low_bits_to_exponent   2^n from a float whose lowest bits are n + 127
  *     pack           the lanes whose bit is set, next to each other; all LANES places are written
  *
  * A row is read in blocks that stay in the first-level cache. Each is looked at up to three times:
@@ -108,7 +108,7 @@ INLINE void add_weights(vec sum[2], const vec *x, int n_vec, const weighing *w)
 {
     vec d[BATCH], n[BATCH], r[BATCH], p[BATCH];
 #pragma GCC unroll 8
-    for (int j = 0; j < n_vec; j++) d[j] = larger(w->low, sub(x[j], w->shift));
+    for (int j = 0; j < n_vec; j++) d[j] = most(w->low, sub(x[j], w->shift));
 #pragma GCC unroll 8
     for (int j = 0; j < n_vec; j++) n[j] = madd(d[j], w->c, fresh(w->copy[BIG], BIG_AND_BIAS));
 #pragma GCC unroll 8
@@ -121,7 +121,7 @@ INLINE void add_weights(vec sum[2], const vec *x, int n_vec, const weighing *w)
         for (int j = 0; j < n_vec; j++) p[j] = madd(p[j], r[j], fresh(w->copy[i], constant[i]));
     }
 #pragma GCC unroll 8
-    for (int j = 0; j < n_vec; j++) sum[j % 2] = madd(p[j], low_bits_to_exponent(n[j]), sum[j % 2]);
+    for (int j = 0; j < n_vec; j++) sum[j % 2] = madd(p[j], exponent(n[j]), sum[j % 2]);
 }
 
 /* ---- a block ---- */
@@ -156,12 +156,12 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
             vec x[4];
             load(x, p, t);
             if (g % (4 * LINE / (GROUP * size_of(t))) == 0) fetch(ahead);
-            const vec of_group = larger(larger(x[0], x[1]), larger(x[2], x[3]));
+            const vec of_group = most(most(x[0], x[1]), most(x[2], x[3]));
             put(to->of_group + g * LANES, of_group);
-            high = larger(of_group, high);
+            high = most(of_group, high);
         }
         put(of_eight, high);
-        m = larger(high, m);
+        m = most(high, m);
     }
     return m;
 }
@@ -195,7 +195,7 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j += BATCH) add_weights(sum, x + j, BATCH < 4 ? BATCH : 4, &w);
         }
-        all += total(sum[0]) + total(sum[1]);
+        all += (double)total(sum[0]) + (double)total(sum[1]);
     }
     return all;
 }
@@ -501,5 +501,10 @@ static void do_merge(const ts_softmax_topk_args *a, int64_t row, const ts_softma
 }
 
 static const ts_softmax_topk_steps steps = { do_rows, do_part, do_merge };
+
+ts_status SIMD(ts_softmax_topk)(const void *args, const ts_exec *x)
+{
+    return ts_softmax_topk_threads(args, x, &steps);
+}
 
 #endif

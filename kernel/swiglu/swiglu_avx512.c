@@ -3,11 +3,6 @@
 #include "swiglu_impl.h"
 #include "vec_avx512.h"
 
-INLINE vec exponent(vec t)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
-}
-
 INLINE vec where_above(vec x, vec y, vec v, vec w)
 {
     return _mm512_mask_mov_ps(w, _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ), v);
@@ -19,13 +14,3 @@ INLINE int all_below(vec v, float most)
 }
 
 #include "swiglu_simd.h"
-
-ts_status ts_swiglu_forward_avx512(const void *args, const ts_exec *x)
-{
-    return ts_swiglu_forward_threads(args, x, forward_any);
-}
-
-ts_status ts_swiglu_backward_avx512(const void *args, const ts_exec *x)
-{
-    return ts_swiglu_backward_threads(args, x, backward_any);
-}

@@ -169,4 +169,14 @@ static void backward_any(ts_dtype t, const char *gate, const char *up, const cha
     else backward_run(TS_F32, gate, up, dy, dgate, dup, n);
 }
 
+ts_status SIMD(ts_swiglu_forward)(const void *args, const ts_exec *x)
+{
+    return ts_swiglu_forward_threads(args, x, forward_any);
+}
+
+ts_status SIMD(ts_swiglu_backward)(const void *args, const ts_exec *x)
+{
+    return ts_swiglu_backward_threads(args, x, backward_any);
+}
+
 #endif

@@ -8,8 +8,6 @@
 #include "ternary_impl.h"
 #include "vec_avx2.h"
 
-#include "ternary_x86.h"
-
 enum {
     GROUP = TS_TERNARY_GROUP,
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
@@ -18,48 +16,16 @@ enum {
     TALL = 6,
     WIDE = 2, /* sums fill 12 of 16 registers */
     DW_TILES = 1,
+    BY_GROUP = false,
     PER = 1,
     TABLE = 1,
 };
 
-typedef __m256i ints;
-typedef vec     chosen;
-typedef struct doubles {
-    __m256d a, b;
-} doubles;
+typedef vec chosen;
 
 INLINE vec magnitude(vec v)
 {
     return _mm256_andnot_ps(splat(-0.0f), v);
-}
-
-INLINE doubles no_doubles(void)
-{
-    return (doubles) { _mm256_setzero_pd(), _mm256_setzero_pd() };
-}
-
-INLINE doubles add_doubles(doubles sum, const float *p)
-{
-    for (int i = 0; i < 16; i += 8) {
-        const vec v = magnitude(get(p + i));
-        sum.a = _mm256_add_pd(sum.a, _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
-        sum.b = _mm256_add_pd(sum.b, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
-    }
-    return sum;
-}
-
-INLINE double total_doubles(doubles sum)
-{
-    const __m256d s = _mm256_add_pd(sum.a, sum.b);
-    const __m128d t = _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
-    return _mm_cvtsd_f64(_mm_add_sd(t, _mm_unpackhi_pd(t, t)));
-}
-
-INLINE double total_of(const float *w)
-{
-    doubles sum = no_doubles();
-    for (int i = 0; i < GROUP; i += 16) sum = add_doubles(sum, w + i);
-    return total_doubles(sum);
 }
 
 /* 1, and where a weight is more than half of s, 0 or 2 by its sign. */
@@ -80,11 +46,6 @@ INLINE __m128i code_points(const float *p, float s)
     return _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-INLINE void codes_of(const float *w, float s, uint8_t *code)
-{
-    for (int i = 0; i < GROUP; i += 16) squeeze(code_points(w + i, s), code + i / 4);
-}
-
 INLINE vec spread_word(int word, int i, float s)
 {
     const __m256i each = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
@@ -93,32 +54,15 @@ INLINE vec spread_word(int word, int i, float s)
     return _mm256_permutevar_ps(_mm256_setr_ps(-s, 0, s, NAN, -s, 0, s, NAN), codes);
 }
 
-INLINE void spread(const uint8_t *code, float s, float *wt)
-{
-    for (int i = 0; i < GROUP; i += 16) {
-        int word;
-        memcpy(&word, code + i / 4, sizeof word);
-        for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
-    }
-}
-
 /* Rows 0 and 4 of those from p on, side by side. */
-INLINE ints two_rows(const uint8_t *p, int64_t stride)
+INLINE ints some_rows(const uint8_t *p, int64_t stride)
 {
     const __m128i first = _mm_loadu_si128((const void *)p);
     return _mm256_inserti128_si256(_mm256_castsi128_si256(first),
                                    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
 }
 
-INLINE void columns(const uint8_t *p, int64_t stride, ints out[4])
-{
-    const ints a = two_rows(p, stride), b = two_rows(p + stride, stride);
-    const ints c = two_rows(p + 2 * stride, stride), d = two_rows(p + 3 * stride, stride);
-    const ints ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
-    const ints ef = _mm256_unpackhi_epi32(a, b), gh = _mm256_unpackhi_epi32(c, d);
-    out[0] = _mm256_unpacklo_epi64(ab, cd), out[1] = _mm256_unpackhi_epi64(ab, cd);
-    out[2] = _mm256_unpacklo_epi64(ef, gh), out[3] = _mm256_unpackhi_epi64(ef, gh);
-}
+#include "ternary_x86.h"
 
 INLINE vec halves(ints words, int upper)
 {
@@ -155,43 +99,4 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
-                                        largest, tabulate, multiply, store, give_dx, give_dw };
-
-ts_status ts_ternary_pack_avx2(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_pack(args, x, &steps);
-}
-
-ts_status ts_ternary_unpack_avx2(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_unpack(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_avx2(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_linear(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_avx2_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_linear_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_packed_avx2(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_packed(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_packed_avx2_workspace(const void *args, const ts_exec *x,
-                                                  size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_packed_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_backward_avx2(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_backward(args, x, &steps);
-}
+#include "ternary_entry_simd.h"

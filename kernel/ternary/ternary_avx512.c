@@ -6,8 +6,6 @@
 #include "ternary_impl.h"
 #include "vec_avx512.h"
 
-#include "ternary_x86.h"
-
 enum {
     GROUP = TS_TERNARY_GROUP,
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
@@ -16,43 +14,16 @@ enum {
     TALL = 6,
     WIDE = 4, /* sums fill 24 of 32 registers */
     DW_TILES = 1,
+    BY_GROUP = false,
     PER = 2,
     TABLE = 8,
 };
 
-typedef __m512i ints, chosen;
-typedef struct doubles {
-    __m512d a, b;
-} doubles;
+typedef ints chosen;
 
 INLINE vec magnitude(vec v)
 {
     return _mm512_abs_ps(v);
-}
-
-INLINE doubles no_doubles(void)
-{
-    return (doubles) { _mm512_setzero_pd(), _mm512_setzero_pd() };
-}
-
-INLINE doubles add_doubles(doubles sum, const float *p)
-{
-    const vec v = magnitude(get(p));
-    sum.a = _mm512_add_pd(sum.a, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
-    sum.b = _mm512_add_pd(sum.b, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
-    return sum;
-}
-
-INLINE double total_doubles(doubles sum)
-{
-    return _mm512_reduce_add_pd(_mm512_add_pd(sum.a, sum.b));
-}
-
-INLINE double total_of(const float *w)
-{
-    doubles sum = no_doubles();
-    for (int i = 0; i < GROUP; i += 16) sum = add_doubles(sum, w + i);
-    return total_doubles(sum);
 }
 
 /* 1, and where a weight is more than half of s, 0 or 2 by its sign. */
@@ -65,11 +36,6 @@ INLINE __m128i code_points(const float *p, float s)
     return _mm512_cvtepi32_epi8(_mm512_mask_set1_epi32(low, up, 2));
 }
 
-INLINE void codes_of(const float *w, float s, uint8_t *code)
-{
-    for (int i = 0; i < GROUP; i += 16) squeeze(code_points(w + i, s), code + i / 4);
-}
-
 INLINE vec spread_word(int word, int i, float s)
 {
     const __m512i each =
@@ -79,22 +45,13 @@ INLINE vec spread_word(int word, int i, float s)
     return _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_setr_ps(-s, 0, s, NAN)), codes);
 }
 
-INLINE void spread(const uint8_t *code, float s, float *wt)
-{
-    for (int i = 0; i < GROUP; i += 16) {
-        int word;
-        memcpy(&word, code + i / 4, sizeof word);
-        for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
-    }
-}
-
 INLINE __m128i load_16(const uint8_t *p)
 {
     return _mm_loadu_si128((const void *)p);
 }
 
 /* Rows 0, 4, 8 and 12 of those from p on, side by side. */
-INLINE ints four_rows(const uint8_t *p, int64_t stride)
+INLINE ints some_rows(const uint8_t *p, int64_t stride)
 {
     ints v = _mm512_castsi128_si512(load_16(p));
     v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load_16(p + 4 * stride));
@@ -102,15 +59,7 @@ INLINE ints four_rows(const uint8_t *p, int64_t stride)
     return _mm512_mask_broadcast_i32x4(v, 0xf000, load_16(p + 12 * stride));
 }
 
-INLINE void columns(const uint8_t *p, int64_t stride, ints out[4])
-{
-    const ints a = four_rows(p, stride), b = four_rows(p + stride, stride);
-    const ints c = four_rows(p + 2 * stride, stride), d = four_rows(p + 3 * stride, stride);
-    const ints ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
-    const ints ef = _mm512_unpackhi_epi32(a, b), gh = _mm512_unpackhi_epi32(c, d);
-    out[0] = _mm512_unpacklo_epi64(ab, cd), out[1] = _mm512_unpackhi_epi64(ab, cd);
-    out[2] = _mm512_unpacklo_epi64(ef, gh), out[3] = _mm512_unpackhi_epi64(ef, gh);
-}
+#include "ternary_x86.h"
 
 INLINE vec halves(ints words, int upper)
 {
@@ -146,43 +95,4 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 
 #include "ternary_backward_simd.h"
 
-static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, false, pack,    unpack,
-                                        largest, tabulate, multiply, store, give_dx, give_dw };
-
-ts_status ts_ternary_pack_avx512(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_pack(args, x, &steps);
-}
-
-ts_status ts_ternary_unpack_avx512(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_unpack(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_avx512(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_linear(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_avx512_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_linear_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_packed_avx512(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_packed(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_packed_avx512_workspace(const void *args, const ts_exec *x,
-                                                    size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_packed_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_backward_avx512(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_backward(args, x, &steps);
-}
+#include "ternary_entry_simd.h"

@@ -17,6 +17,7 @@ enum {
     TALL = 8,
     WIDE = 2, /* sums fill 16 of 32 registers, factors 10 */
     DW_TILES = 4,
+    BY_GROUP = true,
     TABLE = 1,
     ROWS = TS_TERNARY_ROWS,
     SLACK = 32, /* 11 additions of positive floats, one after the other, and a division */
@@ -38,16 +39,6 @@ static const float four_weights[256][4]
 INLINE vec magnitude(vec v)
 {
     return vabsq_f32(v);
-}
-
-INLINE uint16_t half_of(float f)
-{
-    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(splat(f))), 0);
-}
-
-INLINE float float_of(uint16_t half)
-{
-    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
 }
 
 INLINE double total_of(const float *w)
@@ -121,43 +112,4 @@ INLINE void spread(const uint8_t *code, float s, float *wt)
 
 #include "ternary_forward_neon.h"
 
-static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, true,  pack,    unpack,
-                                        largest, tabulate, multiply, store, give_dx, give_dw };
-
-ts_status ts_ternary_pack_neon(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_pack(args, x, &steps);
-}
-
-ts_status ts_ternary_unpack_neon(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_unpack(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_neon(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_linear(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_neon_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_linear_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_packed_neon(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_packed(args, x, &steps);
-}
-
-ts_status ts_ternary_linear_packed_neon_workspace(const void *args, const ts_exec *x,
-                                                  size_t *n_bytes)
-{
-    (void)x;
-    return ts_ternary_threads_packed_workspace(args, &steps, n_bytes);
-}
-
-ts_status ts_ternary_linear_backward_neon(const void *args, const ts_exec *x)
-{
-    return ts_ternary_threads_backward(args, x, &steps);
-}
+#include "ternary_entry_simd.h"

@@ -94,7 +94,7 @@ static bool pack(const float *w, int64_t n_in, uint8_t *code, uint16_t *scale)
         scale[g] = scale_of(p, n);
         if (scale[g] == 0x7c00u) return false;
         /* With s = 0 every code is 0: any threshold that no weight passes. */
-        codes_of(p, scale[g] ? float_of(scale[g]) : INFINITY, code);
+        codes_of(p, scale[g] ? from_half(scale[g]) : INFINITY, code);
     }
     return true;
 }
@@ -103,7 +103,7 @@ static bool pack(const float *w, int64_t n_in, uint8_t *code, uint16_t *scale)
 INLINE void weights(const ts_ternary_matrix *m, int64_t out, int64_t g, float *wt)
 {
     const int64_t at = out * m->n_groups + g;
-    spread(m->code + at * GROUP_BYTES, float_of(m->scale[at]), wt);
+    spread(m->code + at * GROUP_BYTES, from_half(m->scale[at]), wt);
 }
 
 static void unpack(const ts_ternary_matrix *m, int64_t out, float *wt)

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_x86.h - what the widths of x86-64 share, over their vec_*.h. */
+/* ternary_x86.h - what the widths of x86-64 share, over their vec_*.h.
+ *
+ * Include after these, which a width defines:
+ *
+ *     magnitude     of floats
+ *     code_points   16 latents as code points: 1, and where a weight is more than half of s, 0 or 2
+ *                   by its sign
+ *     spread_word   LANES weights of the 16 in a word, from the i-th on
+ *     some_rows     rows 0, 4, ... of those from p on, side by side */
 #ifndef TS_TERNARY_X86_H
 #define TS_TERNARY_X86_H
 
@@ -12,16 +20,6 @@ INLINE void hold(vec *sum)
     __asm__ volatile("" : "+v"(*sum));
 }
 
-INLINE uint16_t half_of(float f)
-{
-    return _cvtss_sh(f, 0);
-}
-
-INLINE float float_of(uint16_t half)
-{
-    return _cvtsh_ss(half);
-}
-
 /* 16 code points to 4 bytes. */
 INLINE void squeeze(__m128i codes, uint8_t *out)
 {
@@ -31,6 +29,41 @@ INLINE void squeeze(__m128i codes, uint8_t *out)
         _mm_setr_epi8(0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
     const int word = _mm_cvtsi128_si32(_mm_shuffle_epi8(fours, first));
     memcpy(out, &word, sizeof word);
+}
+
+INLINE double total_of(const float *w)
+{
+    dvec low = dsplat(0), high = dsplat(0);
+    for (int i = 0; i < GROUP; i += LANES) {
+        const vec v = magnitude(get(w + i));
+        low = dadd(low, low_doubles(v));
+        high = dadd(high, high_doubles(v));
+    }
+    return sum_doubles(dadd(low, high));
+}
+
+INLINE void codes_of(const float *w, float s, uint8_t *code)
+{
+    for (int i = 0; i < GROUP; i += 16) squeeze(code_points(w + i, s), code + i / 4);
+}
+
+INLINE void spread(const uint8_t *code, float s, float *wt)
+{
+    for (int i = 0; i < GROUP; i += 16) {
+        int word;
+        memcpy(&word, code + i / 4, sizeof word);
+        for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
+    }
+}
+
+INLINE void columns(const uint8_t *p, int64_t stride, ints out[4])
+{
+    const ints a = some_rows(p, stride), b = some_rows(p + stride, stride);
+    const ints c = some_rows(p + 2 * stride, stride), d = some_rows(p + 3 * stride, stride);
+    const ints ab = MM(unpacklo_epi32)(a, b), cd = MM(unpacklo_epi32)(c, d);
+    const ints ef = MM(unpackhi_epi32)(a, b), gh = MM(unpackhi_epi32)(c, d);
+    out[0] = MM(unpacklo_epi64)(ab, cd), out[1] = MM(unpackhi_epi64)(ab, cd);
+    out[2] = MM(unpacklo_epi64)(ef, gh), out[3] = MM(unpackhi_epi64)(ef, gh);
 }
 
 #endif

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "touchstone/touchstone.h"
+#include "unroll.h"
 
-#define INLINE static inline __attribute__((always_inline))
+#define SIMD(name) name##_neon
 
 enum { UNIT = 16, QUARTER = 4 };
 

@@ -7,8 +7,9 @@
 #include <arm_neon.h>
 
 #include "touchstone/touchstone.h"
+#include "unroll.h"
 
-#define INLINE static inline __attribute__((always_inline))
+#define SIMD(name) name##_neon
 
 enum { LANES = 4 };
 
@@ -97,6 +98,32 @@ INLINE vec larger(vec x, vec y)
 INLINE float total(vec v)
 {
     return vaddvq_f32(v);
+}
+
+INLINE vec below(vec v, vec x, vec y)
+{
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, y)));
+}
+
+INLINE vec finite_of(vec v)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vceqzq_f32(sub(v, v)), vreinterpretq_u32_f32(v)));
+}
+
+/* 2^n from a float whose lowest bits are n + 127. */
+INLINE vec exponent(vec v)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(v), 23));
+}
+
+INLINE uint16_t half_of(float f)
+{
+    return vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(splat(f))), 0);
+}
+
+INLINE float from_half(uint16_t half)
+{
+    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(half))), 0);
 }
 
 /* TS_F32, TS_F16 or TS_BF16, at any address. */
