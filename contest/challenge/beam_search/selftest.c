@@ -137,7 +137,7 @@ static void try(int64_t n_items, int64_t n_vocab, int64_t width, int64_t steps, 
     a.n_found = got.n_found;
     begin_case();
     ts_status s = ts_beam_search_workspace(&a, &x, &n_bytes);
-    x.workspace = memset(malloc(n_bytes + 64), 0xff, n_bytes + 64);
+    x.workspace = fresh_bytes(n_bytes + 64);
     x.workspace_bytes = n_bytes;
     if (!s) s = ts_beam_search(&a, &x);
     if (s) flaw(name, "status", 0, s, TS_OK);
@@ -156,7 +156,7 @@ static void try(int64_t n_items, int64_t n_vocab, int64_t width, int64_t steps, 
     }
     if (!s) compare(name, "calls", 0, (double)m.n_calls, (double)most, 0);
     if (!s) compare(name, "rows", 0, (double)m.n_rows, (double)rows, 0);
-    free(x.workspace);
+    drop_all();
 }
 
 int main(void)

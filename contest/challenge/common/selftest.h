@@ -172,24 +172,38 @@ static inline double sum_bound(int64_t n)
     return (8 + 2 * sqrt((double)n)) * 0x1p-24;
 }
 
-/* n elements of any dtype, all NaN: what is never written is seen. */
-static inline void *fresh(int64_t n)
+/* What `fresh` gave, until drop_all takes it back. */
+static void **given;
+static size_t n_given;
+
+/* n bytes, all bits set: what is never written is seen. */
+static inline void *fresh_bytes(size_t n)
 {
-    void *p = selftest_memory((size_t)n * 8 + 8);
-    if (!p) abort();
-    return memset(p, 0xff, (size_t)n * 8 + 8);
+    void **more = realloc(given, (n_given + 1) * sizeof *given);
+    void  *p = selftest_memory(n);
+    if (!p || !more) abort();
+    given = more, given[n_given++] = p;
+    return memset(p, 0xff, n);
 }
 
-static inline void drop(void *p)
+/* n elements of any dtype, all NaN. */
+static inline void *fresh(int64_t n)
 {
-    selftest_drop(p);
+    return fresh_bytes((size_t)n * 8 + 8);
+}
+
+/* A case is over: nothing that it was given is used any more. */
+static inline void drop_all(void)
+{
+    while (n_given) selftest_drop(given[--n_given]);
 }
 
 /* With scratch memory for kernels that need some; the judge queries the size. */
 static inline ts_exec test_exec(void)
 {
     static void *scratch;
-    if (!scratch) scratch = fresh(SCRATCH / 8);
+    if (!scratch) scratch = selftest_memory(SCRATCH);
+    if (!scratch) abort();
     memset(scratch, 0xff, SCRATCH);
     return (ts_exec) {
         .device = TEST_DEVICE, .n_threads = 1, .workspace = scratch, .workspace_bytes = SCRATCH

@@ -85,10 +85,6 @@ static void check(const char *name, const args *a, double before)
     compare(name, "total", 0, *(float *)a->total, total, 1e-4 * (1 + fabs(total)));
     for (int64_t v = 0; v < V && a->dw; v++)
         check_sums(name, "dw", a, a->dw, v * a->w_stride, dw + v * D, size + v * D);
-    drop(dw);
-    drop(size);
-    drop(dh);
-    drop(dh_size);
 }
 
 /* options: 1 mean, 2 bias, 4 accumulate, 8 wide gradients, 16 smoothing, 32 z-loss, 64 softcap */
@@ -136,15 +132,7 @@ static void run(ts_dtype t, int64_t rows, int64_t vocab, int64_t hidden, int opt
     const ts_status s = finish(ts_cross_entropy(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     else check(name, &a, a.accumulate ? 2 : 0);
-    drop(h);
-    drop(w);
-    drop(bias);
-    drop(target);
-    drop(a.loss);
-    drop(a.lse);
-    drop(a.total);
-    drop(a.dh);
-    drop(a.dw);
+    drop_all();
 }
 
 int main(void)

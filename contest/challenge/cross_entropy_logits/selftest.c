@@ -83,13 +83,7 @@ static void run(ts_dtype t, int64_t rows, int64_t vocab, int options)
         total += check_row(name, &a, i, x + i * S, a.in_place ? logits : dlogits, g);
     total = a.mean ? total / n : total;
     if (s == TS_OK) compare(name, "total", 0, *(float *)a.total, total, 1e-4 * (1 + fabs(total)));
-    drop(logits);
-    drop(dlogits);
-    drop(x);
-    drop(target);
-    drop(a.loss);
-    drop(a.lse);
-    drop(a.total);
+    drop_all();
 }
 
 int main(void)

@@ -103,7 +103,7 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
     if (status != TS_OK) flaw(name, "status", 0, status, TS_OK);
     for (int64_t r = 0; r < Q && status == TS_OK; r++)
         check_row(name, &a, r / s.n_q / s.n_q_head, r / s.n_q % s.n_q_head, r % s.n_q);
-    drop(q), drop(k), drop(v), drop(a.o), drop(a.lse), drop(len);
+    drop_all();
 }
 
 int main(void)

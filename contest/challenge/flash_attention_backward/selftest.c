@@ -182,8 +182,7 @@ static void run(ts_dtype t, shape s, family f, ts_attention_layout layout)
     const ts_status status = finish(ts_flash_attention_backward(&a, &x));
     if (status != TS_OK) flaw(name, "status", 0, status, TS_OK);
     else check_all(name, &a, w);
-    drop(q), drop(k), drop(v), drop(o), drop(dout), drop(lse), drop(room);
-    drop(a.dq), drop(a.dk), drop(a.dv);
+    drop_all();
 }
 
 int main(void)

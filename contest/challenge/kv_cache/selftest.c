@@ -32,8 +32,8 @@ static int begin(bench *b)
     size_t    state, work;
     ts_status s = ts_kv_bytes(&b->d, &b->x, &state, &work);
     if (!ok(b, "status", s, TS_OK)) return 0;
-    b->memory = memset(malloc(state + 64), 0xff, state + 64);
-    b->x.workspace = memset(malloc(work + 64), 0xff, work + 64);
+    b->memory = fresh_bytes(state + 64);
+    b->x.workspace = fresh_bytes(work + 64);
     b->x.workspace_bytes = work;
     return ok(b, "status", ts_kv_create(&b->d, &b->x, b->memory, state, &b->c), TS_OK);
 }
@@ -117,7 +117,6 @@ static void check_seq(bench *b, int i, int64_t n)
             for (int64_t h = 0; h < H; h++)
                 check_query(b, b->len[i] - n + r, h, q, (r * H + h) * D, out, lse[r * H + h], k, v);
     }
-    free(k), free(v), free(lse), free(q), free(out);
 }
 
 /* Grow, fork, go apart, cut, grow again, free, and fill up. */
@@ -174,8 +173,7 @@ static void try(ts_dtype io, ts_dtype store, ts_key_axis axis, int64_t page, int
     begin_case();
     if (begin(&b)) play(&b);
     if (b.c) ok(&b, "destroy", ts_kv_destroy(&b.c), TS_OK);
-    for (int i = 0; i < SEQS; i++) free(b.k[i]), free(b.v[i]);
-    free(b.memory), free(b.x.workspace);
+    drop_all();
 }
 
 int main(void)

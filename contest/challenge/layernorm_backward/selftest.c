@@ -85,14 +85,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int accumulate)
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r);
     if (s == TS_OK) check_columns(name, &a, accumulate ? 2 : 0);
-    drop(x);
-    drop(d);
-    drop(gamma);
-    drop(mean);
-    drop(rstd);
-    drop(dgamma);
-    drop(dbeta);
-    drop(a.dx);
+    drop_all();
 }
 
 int main(void)

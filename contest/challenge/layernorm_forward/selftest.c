@@ -66,12 +66,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f)
     const ts_status s = finish(ts_layernorm_forward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r);
-    drop(x);
-    drop(gamma);
-    drop(beta);
-    drop(a.y);
-    drop(a.mean);
-    drop(a.rstd);
+    drop_all();
 }
 
 int main(void)

@@ -82,13 +82,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, int flags)
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t i = 0; i < rows && s == TS_OK; i++) check_row(name, &a, i);
     if (s == TS_OK) check_columns(name, &a, accumulate ? 2 : 0);
-    drop(r);
-    drop(d);
-    drop(dr);
-    drop(w);
-    drop(rstd);
-    drop(dw);
-    drop(a.dx);
+    drop_all();
 }
 
 int main(void)

@@ -72,13 +72,7 @@ static void run(ts_dtype t, int64_t rows, int64_t cols, family f, residual how, 
     const ts_status s = finish(ts_rms_norm_forward(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t i = 0; i < rows && s == TS_OK; i++) check_row(name, &a, sum, i);
-    drop(x);
-    drop(add);
-    drop(w);
-    drop(r);
-    drop(sum);
-    drop(a.y);
-    drop(a.rstd);
+    drop_all();
 }
 
 int main(void)

@@ -85,11 +85,7 @@ static void run(ts_dtype t, int64_t rows, int64_t n, int64_t k, family f, double
     const ts_status s = finish(ts_softmax_topk(&a, &e));
     if (s != TS_OK) flaw(name, "status", 0, s, TS_OK);
     for (int64_t r = 0; r < rows && s == TS_OK; r++) check_row(name, &a, r, x);
-    drop(logits);
-    drop(x);
-    drop(a.index);
-    drop(a.prob);
-    drop(a.lse);
+    drop_all();
 }
 
 int main(void)

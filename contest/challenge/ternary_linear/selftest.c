@@ -139,8 +139,7 @@ static void try(ts_dtype t, int64_t n_out, int64_t n_in, int64_t n_rows, int way
             ts_ternary_linear_backward_entry, &x);
     check_forward(name, &d, in, want, y, z);
     check_backward(name, &d, in, dy, want, dx, dw);
-    free(w), free(wt), free(dw), free(code), free(scale), free(in), free(y), free(z), free(dy);
-    free(dx), free(want);
+    drop_all();
 }
 
 /* Fixed bytes: 1, -1, 0 and 1 are points 2, 0, 1, 2, and the rest of the group is coded 1. */

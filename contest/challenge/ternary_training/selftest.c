@@ -237,8 +237,8 @@ static void try(ts_ternary_dims d, int64_t n_batch, int64_t n_tok, double clip_n
     begin_case();
     ts_status s = ts_ternary_bytes(&d, &b.x, &state, &work);
     if (s) flaw(b.name, "status", 0, s, TS_OK);
-    void *memory = s ? NULL : memset(malloc(state + 64), 0xff, state + 64);
-    if (!s) b.x.workspace = memset(malloc(work + 64), 0xff, work + 64);
+    void *memory = s ? NULL : fresh_bytes(state + 64);
+    if (!s) b.x.workspace = fresh_bytes(work + 64);
     b.x.workspace_bytes = work;
     if (!s) s = ts_ternary_create(&d, &b.x, b.latent, b.norm, memory, state, &b.m);
     if (s) flaw(b.name, "status", 0, s, TS_OK);
@@ -250,8 +250,7 @@ static void try(ts_ternary_dims d, int64_t n_batch, int64_t n_tok, double clip_n
         try_eval(&b, n_batch, n_tok);
         ts_ternary_destroy(&b.m);
     }
-    free(memory);
-    free(b.x.workspace);
+    drop_all();
 }
 
 int main(void)

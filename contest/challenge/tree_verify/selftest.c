@@ -183,12 +183,12 @@ static void try(int64_t n_prompt, int64_t n_node, int64_t n_vocab, int64_t max_n
     memset(out, 0x80, sizeof out), memset(path, 0x80, sizeof path), memset(status, 0x80, 64);
     begin_case();
     ts_status s = ts_tree_verify_workspace(&a, &x, &n_bytes);
-    x.workspace = memset(malloc(n_bytes + 64), 0xff, n_bytes + 64);
+    x.workspace = fresh_bytes(n_bytes + 64);
     x.workspace_bytes = n_bytes;
     if (!s) s = ts_tree_verify(&a, &x);
     if (s) flaw(name, "status", 0, s, TS_OK);
     else check(name, &m, &a, &want);
-    free(x.workspace);
+    drop_all();
 }
 
 int main(void)
