@@ -66,7 +66,7 @@ for shown in 'train --layers N .*number of layers (default 4)' 'train --lr X .*l
     run 0 ${shown%% *} --help; shows "^  ${shown#* }$"
 done
 cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.c "$tmp/one.c"
-cp "$(dirname "$0")"/../contest/challenge/softmax_topk/starter.cu "$tmp/two.cu"
+cp "$(dirname "$0")"/../contest/challenge/flash_attention/starter.cu "$tmp/two.cu"
 run 2 judge --challenge softmax_topk "$tmp/one.c" "$tmp/two.cu"; refused
 said "class host-gpu needs --device cuda, but CPU and GPU entrants cannot be judged in one run; judge $tmp/two.cu alone$"
 "$build/touchstone" list cases >"$tmp/cases"

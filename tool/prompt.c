@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "build.h"
 #include "describe.h"
@@ -110,12 +111,22 @@ static char *template_of(const char *templates, const char *id, const char *file
     return ts_slurp(templates, name);
 }
 
-/* Writes a text in which `mark` stands for `value`; the rest of it, if there is none. */
-static void put_with(const char *text, const char *mark, const char *value, FILE *to)
+/* Writes a text in which marks stand for values. */
+static void put_with(const char *text, const ts_mark *marks, FILE *to)
 {
-    for (const char *at; *mark && (at = strstr(text, mark)); text = at + strlen(mark))
-        fprintf(to, "%.*s%s", (int)(at - text), text, value);
-    fputs(text, to);
+    while (*text) {
+        const ts_mark *m = marks;
+        while (m->name && strncmp(text, m->name, strlen(m->name))) m++;
+        fputs(m->name ? m->value : (char[]) { *text, 0 }, to);
+        text += m->name ? strlen(m->name) : 1;
+    }
+}
+
+/* The header that a challenge's starter includes, of those in touchstone/. */
+static bool header_of(const char *starter, char name[64])
+{
+    const char *at = strstr(starter, "#include \"touchstone/");
+    return at && sscanf(at, "#include \"touchstone/%60[a-z_0-9.]", name) == 1;
 }
 
 /* ---- the starter ---- */
@@ -148,17 +159,35 @@ static void put_python(const ts_task *t, const ts_prompt_language *l, const char
     }
 }
 
+/* The template is the challenge's own; without one, that of common/ with the header of starter.c.
+ */
+static char *starter_of(const ts_task *t, const char *templates, const char *file, char header[64])
+{
+    char own[4300], common[64];
+    snprintf(own, sizeof own, "%s/%s/%s", templates, t->name, file);
+    if (!access(own, R_OK)) return template_of(templates, t->name, file);
+    char *c = template_of(templates, t->name, "starter.c");
+    if (!c) return NULL;
+    header_of(c, header);
+    free(c);
+    snprintf(common, sizeof common, "common/%s", file);
+    return ts_slurp(templates, common);
+}
+
 bool ts_starter_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
                       FILE *to)
 {
-    char file[32], was[96], is[96];
+    char file[32], was[96], is[96], header[64] = "";
     snprintf(file, sizeof file, "starter.%s", l->starter);
-    char *text = template_of(templates, t->name, file);
+    char *text = starter_of(t, templates, file, header);
     if (!text) return false;
     snprintf(was, sizeof was, "%s.%s -", t->name, l->starter);
     snprintf(is, sizeof is, "%s.%s -", t->name, l->ending);
+    const ts_mark marks[] = {
+        { was, is }, { "CHALLENGE", t->name }, { "HEADER", header }, { NULL, NULL }
+    };
     if (is_python(l)) put_python(t, l, text, to);
-    else put_with(text, was, is, to);
+    else put_with(text, marks, to);
     free(text);
     return true;
 }
@@ -375,8 +404,7 @@ static bool put_header(const page *p)
     int         n = 0;
     char       *starter = template_of(p->templates, p->t->name, "starter.c");
     if (!starter) return false;
-    const char *at = strstr(starter, "#include \"touchstone/");
-    bool        ok = at && sscanf(at, "#include \"touchstone/%60[a-z_0-9.]", name) == 1;
+    bool ok = header_of(starter, name);
     for (int i = 0; (names[n] = ts_task_export(p->t, i, room[n])); i++) {
         char query[TS_EXPORT_NAME + 16];
         snprintf(query, sizeof query, "%s_workspace", names[n++]);
