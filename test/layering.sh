@@ -30,7 +30,7 @@ reader=$build/libreader.a
 gpu=$build/libgpu.a
 kernel=$(echo "$build"/CMakeFiles/touchstone_kernel.dir/kernel/*/*.o)
 model=$build/libmodel.a train=$build/libtrain.a serve=$build/libserve.a # if their libraries were built
-plan=$build/libplan.a
+plan=$build/libplan.a gguf=$build/libgguf.a
 
 # foreign "USERS" "PROVIDERS": ts_ symbols that the users need and no provider defines
 foreign() {
@@ -53,10 +53,11 @@ ts_status planted(void); ts_status planted(void) { return ts_layernorm_forward(0
         fail 'a planted reference to a parser of the reader was not seen'
     closed base "$base" "$base"
     closed kernel "$kernel" "$kernel $base"
-    [ ! -f "$model" ] || closed model "$model" "$model $kernel $base"
-    [ ! -f "$train" ] || closed train "$train" "$train $model $kernel $base"
-    [ ! -f "$serve" ] || closed serve "$serve" "$serve $model $kernel $base"
-    closed plan "$plan" "$plan $base"
+    [ ! -f "$model" ] || closed model "$model" "$model $gguf $kernel $base"
+    [ ! -f "$train" ] || closed train "$train" "$train $model $gguf $kernel $base"
+    [ ! -f "$serve" ] || closed serve "$serve" "$serve $model $gguf $kernel $base"
+    closed gguf "$gguf" "$gguf"
+    closed plan "$plan" "$plan $gguf $base"
     closed real "$real" "$real"
     closed script "$script" "$script $real"
     closed arena "$arena" "$arena $base"

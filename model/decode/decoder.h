@@ -14,9 +14,10 @@
 
 #include <stdbool.h>
 
+#include "file.h"
 #include "touchstone/kv_cache.h"
 
-enum { TS_MODEL_WHY = 256, TS_MODEL_STOPS = 8 };
+enum { TS_MODEL_STOPS = 8 };
 
 /* ---- the decoder ---- */
 

@@ -5,20 +5,8 @@
 
 #include "clock.h"
 #include "decoder.h"
+#include "gguf.h"
 #include "ops.h"
-
-/* Writes the line, with anything unprintable as '?', and returns false. */
-bool ts_say(char why[TS_MODEL_WHY], const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* ---- files ---- */
-
-typedef struct ts_file {
-    const unsigned char *bytes;
-    size_t               n;
-} ts_file;
-
-bool ts_file_map(const char *path, ts_file *f, char why[TS_MODEL_WHY]);
-void ts_file_unmap(ts_file *f);
 
 /* ---- weights: each has a slot. Those of a layer first, then those of the whole model ---- */
 
@@ -109,6 +97,13 @@ typedef struct ts_tensor {
     const ts_block      *block; /* NULL: codes */
     const unsigned char *scale; /* of codes */
 } ts_tensor;
+
+/* A decoder whose matrices stay in the file, which it then owns: *f is empty. */
+bool ts_decoder_gguf_file(ts_file *f, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+/* What a GGUF file calls a weight; and a weight of this shape, in a format that block.c decodes. */
+void ts_gguf_slot_name(int64_t layer, ts_slot s, char name[TS_SLOT_NAME]);
+bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor *t,
+                  char why[TS_MODEL_WHY]);
 
 /* A matrix that stays in its file. head_dim: 0, or its rows come from those of a rotation of
  * channels 2i and 2i + 1. */
@@ -202,7 +197,6 @@ void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_
 /* As ts_decoder_decode, but with keep_half those of 16 bits that a device multiplies stay. */
 bool ts_encoded_decode(ts_decoder *m, bool keep_half, char why[TS_MODEL_WHY]);
 /* Matrices of 16 bits may be on a CUDA device, rows in their final order. */
-bool     ts_encoded_is_half(const ts_encoded *e);
 ts_dtype ts_encoded_dtype(const ts_encoded *e); /* of such a one */
 void     ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p);
 void     ts_decoder_forget_files(ts_decoder *m);
@@ -325,8 +319,7 @@ bool ts_bytes_of(const char *s, size_t n, char *out, size_t *n_out);
 bool ts_tokenizer_merge(const ts_tokenizer *t, const char *l, size_t n_l, const char *r, size_t n_r,
                         ts_merge *m);
 /* One more pattern by which a text is cut. */
-bool              ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY]);
-extern const char ts_gpt2_pattern[];
+bool ts_tokenizer_split(ts_tokenizer *t, const char *pattern, char why[TS_MODEL_WHY]);
 /* The byte that a piece `<0xHH>` represents, or -1. */
 int ts_raw_byte(const char *p, size_t n);
 

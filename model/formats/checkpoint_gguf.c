@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf.h"
+#include "model_impl.h"
 
 /* What the architectures differ in. `pairs`: channels turn as 2i and 2i + 1. Mistral's files say
  * llama. */
@@ -43,6 +43,31 @@ void ts_gguf_slot_name(int64_t layer, ts_slot s, char name[TS_SLOT_NAME])
     if (s < TS_LAYER_SLOTS)
         snprintf(name, TS_SLOT_NAME, "blk.%lld.%s", (long long)layer, layer_name[s]);
     else snprintf(name, TS_SLOT_NAME, "%s", model_name[s - TS_LAYER_SLOTS]);
+}
+
+bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor *out,
+                  char why[TS_MODEL_WHY])
+{
+    const ts_gguf_tensor *t = ts_gguf_named(g, name);
+    const uint64_t        cols = (uint64_t)(shape.cols ? shape.cols : shape.rows);
+    const uint64_t        rows = shape.cols ? (uint64_t)shape.rows : 1;
+    if (!t) return ts_say(why, "gguf: tensor %s: missing", name);
+    const ts_block *block = ts_block_of(t->format);
+    if (!block)
+        return ts_say(why, "gguf: tensor %s: got format %u, expected one of %s", name, t->format,
+                      ts_block_names);
+    uint64_t others = 1;
+    for (uint32_t i = 2; i < t->n_dims; i++) others *= t->dim[i];
+    if (t->dim[0] != cols || (t->n_dims > 1 ? t->dim[1] : 1) != rows || others != 1 ||
+        cols % (uint64_t)block->n)
+        return ts_say(why, "gguf: tensor %s: got %llu x %llu in %s, expected %lld x %lld", name,
+                      (unsigned long long)(t->n_dims > 1 ? t->dim[1] : 1),
+                      (unsigned long long)t->dim[0], block->name, (long long)rows, (long long)cols);
+    const uint64_t n_bytes = rows * (cols / (uint64_t)block->n) * (uint64_t)block->n_bytes;
+    if (n_bytes > t->room)
+        return ts_say(why, "gguf: tensor %s: truncated: the file ends inside the tensor", name);
+    *out = (ts_tensor) { .data = t->at, .block = block };
+    return true;
 }
 
 typedef struct source {
@@ -139,10 +164,10 @@ static bool norms_and_rotation(const source *s, ts_decoder_dims *d)
 /* Biases and the head are what the file has. */
 static void parts(const source *s, ts_decoder_dims *d)
 {
-    d->qkv_bias = ts_gguf_has(s->g, "blk.0.attn_q.bias");
-    d->o_bias = ts_gguf_has(s->g, "blk.0.attn_output.bias");
-    d->ffn_bias = ts_gguf_has(s->g, "blk.0.ffn_down.bias");
-    d->tied = !ts_gguf_has(s->g, "output.weight");
+    d->qkv_bias = ts_gguf_named(s->g, "blk.0.attn_q.bias");
+    d->o_bias = ts_gguf_named(s->g, "blk.0.attn_output.bias");
+    d->ffn_bias = ts_gguf_named(s->g, "blk.0.ffn_down.bias");
+    d->tied = !ts_gguf_named(s->g, "output.weight");
 }
 
 static void stops(const source *s, ts_decoder_dims *d)
@@ -178,7 +203,7 @@ static bool slow_down(const source *s, ts_decoder *m)
     const int64_t n = m->dims.head_dim / 2;
     ts_tensor     t;
     float         factor;
-    if (!ts_gguf_has(s->g, "rope_freqs.weight")) return true;
+    if (!ts_gguf_named(s->g, "rope_freqs.weight")) return true;
     if (!ts_gguf_find(s->g, "rope_freqs.weight", (ts_shape) { n, 0 }, &t, s->why)) return false;
     for (int64_t i = 0; i < n; i++) {
         if (t.block->n != 1) return ts_say(s->why, "gguf: rope_freqs.weight: expected numbers");

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "gguf.h"
+#include "model_impl.h"
 
 enum { MOST_SHARDS = 1024, MOST_PATH = 4096 };
 

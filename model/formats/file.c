@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "model_impl.h"
+#include "file.h"
 
 bool ts_say(char why[TS_MODEL_WHY], const char *format, ...)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KEYS = 1 << 16, MOST_TENSORS = 1 << 17, MOST_DIMS = 4 };
+enum { MOST_KEYS = 1 << 16, MOST_TENSORS = 1 << 17 };
 
 /* Kinds of values. */
 enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64, KINDS };
@@ -19,18 +19,10 @@ typedef struct pair {
     const unsigned char *at;         /* first item, or the value */
 } pair;
 
-typedef struct tensor {
-    ts_gguf_text         name;
-    uint64_t             dim[MOST_DIMS], offset;
-    uint32_t             n_dims, format;
-    const unsigned char *at;
-} tensor;
-
 struct ts_gguf {
-    const unsigned char *end;
-    pair                *pair;
-    tensor              *tensor;
-    int64_t              n_pair, n_tensor;
+    pair           *pair;
+    ts_gguf_tensor *tensor;
+    int64_t         n_pair, n_tensor;
 };
 
 /* ---- reading ---- */
@@ -63,6 +55,9 @@ static bool get_text(reader *r, ts_gguf_text *t)
 {
     uint64_t n = 0;
     if (!get(r, &n, sizeof n)) return false;
+    if (n > (uint64_t)(r->end - r->p))
+        return ts_say(r->why, "gguf: got a string of %llu bytes in a file of %zu",
+                      (unsigned long long)n, (size_t)(r->end - r->begin));
     t->p = (const char *)r->p;
     t->n = (size_t)n;
     return pass(r, n, 1);
@@ -96,10 +91,10 @@ static bool get_pair(reader *r, pair *p)
     return pass(r, 1, size_of[p->kind]);
 }
 
-static bool get_tensor(reader *r, tensor *t)
+static bool get_tensor(reader *r, ts_gguf_tensor *t)
 {
     if (!get_text(r, &t->name) || !get(r, &t->n_dims, 4)) return false;
-    if (t->n_dims < 1 || t->n_dims > MOST_DIMS)
+    if (t->n_dims < 1 || t->n_dims > TS_GGUF_DIMS)
         return ts_say(r->why, "gguf: tensor %.*s: got %u dimensions, expected 1 to 4",
                       (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, t->n_dims);
     return get(r, t->dim, 8 * t->n_dims) && get(r, &t->format, 4) && get(r, &t->offset, 8);
@@ -124,11 +119,12 @@ static bool place(ts_gguf *g, reader *r)
         return ts_say(r->why, "gguf: got an alignment of %lld bytes", (long long)alignment);
     const size_t from = (at + (size_t)alignment - 1) / (size_t)alignment * (size_t)alignment;
     for (int64_t i = 0; i < g->n_tensor; i++) {
-        tensor *t = &g->tensor[i];
+        ts_gguf_tensor *t = &g->tensor[i];
         if (from > n || t->offset > n - from)
             return ts_say(r->why, "gguf: tensor %.*s: truncated: the file has only %zu bytes",
                           (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, n);
         t->at = r->begin + from + t->offset;
+        t->room = (size_t)(r->end - t->at);
     }
     return true;
 }
@@ -152,7 +148,6 @@ static bool read(ts_gguf *g, reader *r)
         if (!get_pair(r, &g->pair[g->n_pair])) return false;
     for (; g->n_tensor < (int64_t)n_tensor; g->n_tensor++)
         if (!get_tensor(r, &g->tensor[g->n_tensor])) return false;
-    g->end = r->end;
     return place(g, r);
 }
 
@@ -281,43 +276,42 @@ double ts_gguf_at(const ts_gguf *g, const char *key, int64_t i)
     return lookup_pair(g, key, &p) ? value_at(p->item, p->at + i * size_of[p->item]) : 0;
 }
 
+int64_t ts_gguf_keys(const ts_gguf *g)
+{
+    return g->n_pair;
+}
+
+ts_gguf_text ts_gguf_key(const ts_gguf *g, int64_t i)
+{
+    return g->pair[i].key;
+}
+
+double ts_gguf_most(const ts_gguf *g, int64_t i)
+{
+    const pair    *p = &g->pair[i];
+    const uint32_t kind = p->kind == ARRAY ? p->item : p->kind;
+    double         most = 0;
+    if (kind == STRING) return 0;
+    for (uint64_t k = 0; k < (p->kind == ARRAY ? p->n : 1); k++) {
+        const double v = value_at(kind, p->at + k * size_of[kind]);
+        if (v > most) most = v;
+    }
+    return most;
+}
+
 /* ---- tensors ---- */
 
-static const tensor *lookup(const ts_gguf *g, const char *name)
+const ts_gguf_tensor *ts_gguf_tensors(const ts_gguf *g, int64_t *n)
+{
+    *n = g->n_tensor;
+    return g->tensor;
+}
+
+const ts_gguf_tensor *ts_gguf_named(const ts_gguf *g, const char *name)
 {
     for (int64_t i = 0; i < g->n_tensor; i++)
         if (g->tensor[i].name.n == strlen(name) &&
             !memcmp(g->tensor[i].name.p, name, g->tensor[i].name.n))
             return &g->tensor[i];
     return NULL;
-}
-
-bool ts_gguf_has(const ts_gguf *g, const char *name)
-{
-    return lookup(g, name);
-}
-
-bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor *out,
-                  char why[TS_MODEL_WHY])
-{
-    const tensor  *t = lookup(g, name);
-    const uint64_t cols = (uint64_t)(shape.cols ? shape.cols : shape.rows);
-    const uint64_t rows = shape.cols ? (uint64_t)shape.rows : 1;
-    if (!t) return ts_say(why, "gguf: tensor %s: missing", name);
-    const ts_block *block = ts_block_of(t->format);
-    if (!block)
-        return ts_say(why, "gguf: tensor %s: got format %u, expected one of %s", name, t->format,
-                      ts_block_names);
-    uint64_t others = 1;
-    for (uint32_t i = 2; i < t->n_dims; i++) others *= t->dim[i];
-    if (t->dim[0] != cols || (t->n_dims > 1 ? t->dim[1] : 1) != rows || others != 1 ||
-        cols % (uint64_t)block->n)
-        return ts_say(why, "gguf: tensor %s: got %llu x %llu in %s, expected %lld x %lld", name,
-                      (unsigned long long)(t->n_dims > 1 ? t->dim[1] : 1),
-                      (unsigned long long)t->dim[0], block->name, (long long)rows, (long long)cols);
-    const uint64_t n_bytes = rows * (cols / (uint64_t)block->n) * (uint64_t)block->n_bytes;
-    if (n_bytes > (uint64_t)(g->end - t->at))
-        return ts_say(why, "gguf: tensor %s: truncated: the file ends inside the tensor", name);
-    *out = (ts_tensor) { .data = t->at, .block = block };
-    return true;
 }

@@ -4,7 +4,9 @@
 #ifndef TS_MODEL_GGUF_H
 #define TS_MODEL_GGUF_H
 
-#include "model_impl.h"
+#include <stdint.h>
+
+#include "file.h"
 
 typedef struct ts_gguf ts_gguf;
 
@@ -29,17 +31,25 @@ int64_t      ts_gguf_count(const ts_gguf *g, const char *key, bool strings); /* 
 ts_gguf_text ts_gguf_next(const ts_gguf *g, const char *key, const unsigned char **next);
 double       ts_gguf_at(const ts_gguf *g, const char *key, int64_t i); /* below its count */
 
-/* A decoder whose matrices stay in the file, which it then owns: *f is empty. */
-bool ts_decoder_gguf_file(ts_file *f, ts_dtype dtype, ts_decoder **m, char why[TS_MODEL_WHY]);
+/* All keys, in the order of the file. */
+int64_t      ts_gguf_keys(const ts_gguf *g);
+ts_gguf_text ts_gguf_key(const ts_gguf *g, int64_t i);
+/* The number of key i, the largest of an array of numbers, or 0 where that is less or a text. */
+double ts_gguf_most(const ts_gguf *g, int64_t i);
 
 /* ---- tensors ---- */
 
-/* What a file calls a weight. */
-void ts_gguf_slot_name(int64_t layer, ts_slot s, char name[TS_SLOT_NAME]);
+enum { TS_GGUF_DIMS = 4 };
 
-bool ts_gguf_has(const ts_gguf *g, const char *name);
-/* A weight of this shape, in a format that block.c decodes. */
-bool ts_gguf_find(const ts_gguf *g, const char *name, ts_shape shape, ts_tensor *t,
-                  char why[TS_MODEL_WHY]);
+typedef struct ts_gguf_tensor {
+    ts_gguf_text         name;
+    uint64_t             dim[TS_GGUF_DIMS], offset; /* offset: from the first tensor */
+    uint32_t             n_dims, format;
+    const unsigned char *at;
+    size_t               room; /* bytes from there to the end of the file */
+} ts_gguf_tensor;
+
+const ts_gguf_tensor *ts_gguf_tensors(const ts_gguf *g, int64_t *n);
+const ts_gguf_tensor *ts_gguf_named(const ts_gguf *g, const char *name); /* NULL: there is none */
 
 #endif

@@ -9,18 +9,6 @@
 
 enum { LONGEST = 48, N_NEAR = 3, N_RULES = 4 };
 
-bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    vsnprintf(why, TS_PLAN_WHY, format, list);
-    va_end(list);
-    for (char *p = why; *p; p++)
-        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
-            *p = '?'; /* the text may come from a file */
-    return false;
-}
-
 /* Only the first LONGEST letters count. */
 int ts_edit_distance(const char *a, const char *b)
 {
@@ -115,8 +103,8 @@ static const void *several(const void *table, size_t stride, int rule, const cha
             snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", id_of(e));
         else n_more++;
     }
-    ts_plan_say(why, "got %s '%s', expected one of the matches %s%s", kind, name, list,
-                n_more ? ", ..." : "");
+    ts_say(why, "got %s '%s', expected one of the matches %s%s", kind, name, list,
+           n_more ? ", ..." : "");
     return NULL;
 }
 
@@ -132,8 +120,8 @@ static const void *unknown(const void *table, size_t stride, const char *name, c
         for (int i = N_NEAR - 1; i > at; i--) near[i] = near[i - 1], how_near[i] = how_near[i - 1];
         if (at < N_NEAR) near[at] = id_of(e), how_near[at] = d;
     }
-    ts_plan_say(why, "unknown %s '%s'; nearest are %s, %s and %s; see 'touchstone list %ss'", kind,
-                name, near[0], near[1], near[2], kind);
+    ts_say(why, "unknown %s '%s'; nearest are %s, %s and %s; see 'touchstone list %ss'", kind, name,
+           near[0], near[1], near[2], kind);
     return NULL;
 }
 

@@ -171,8 +171,8 @@ int64_t ts_plan_max_batch(const ts_plan_ask *a)
 
 static bool check_range(const char *option, int64_t value, int64_t most, char why[TS_PLAN_WHY])
 {
-    return (value >= 1 && value <= most) || ts_plan_say(why, "%s: got %lld, expected 1 to %lld",
-                                                        option, (long long)value, (long long)most);
+    return (value >= 1 && value <= most) || ts_say(why, "%s: got %lld, expected 1 to %lld", option,
+                                                   (long long)value, (long long)most);
 }
 
 bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
@@ -186,24 +186,23 @@ bool ts_plan_check(const ts_plan_ask *a, char why[TS_PLAN_WHY])
         !check_range("--chunk", a->chunk, TOP_CONTEXT, why))
         return false;
     if (m->n_head % a->n_gpu)
-        return ts_plan_say(why, "%s: %lld query heads cannot be divided among %lld GPUs", m->id,
-                           (long long)m->n_head, n_gpu);
+        return ts_say(why, "%s: %lld query heads cannot be divided among %lld GPUs", m->id,
+                      (long long)m->n_head, n_gpu);
     if (!m->kv_rank && m->n_kv_head % a->n_gpu && a->n_gpu % m->n_kv_head)
-        return ts_plan_say(why, "%s: %lld KV heads cannot be divided among %lld GPUs", m->id,
-                           (long long)m->n_kv_head, n_gpu);
+        return ts_say(why, "%s: %lld KV heads cannot be divided among %lld GPUs", m->id,
+                      (long long)m->n_kv_head, n_gpu);
     if (m->n_linear_layer && (m->n_linear_value % a->n_gpu ||
                               (m->n_linear_key % a->n_gpu && a->n_gpu % m->n_linear_key)))
-        return ts_plan_say(why, "%s: %lld and %lld linear heads cannot be divided among %lld GPUs",
-                           m->id, (long long)m->n_linear_key, (long long)m->n_linear_value, n_gpu);
+        return ts_say(why, "%s: %lld and %lld linear heads cannot be divided among %lld GPUs",
+                      m->id, (long long)m->n_linear_key, (long long)m->n_linear_value, n_gpu);
     if (a->weights == TS_W_FILE && !m->file_bytes)
-        return ts_plan_say(
-            why, "%s: --weights: got file, but no weights were read; expected a dtype", m->id);
+        return ts_say(why, "%s: --weights: got file, but no weights were read; expected a dtype",
+                      m->id);
     if (c->page < 0 || c->key_group < 1)
-        return ts_plan_say(why, "--page: expected at least 0; --key-group: at least 1");
+        return ts_say(why, "--page: expected at least 0; --key-group: at least 1");
     if (c->axis == TS_KEY_CHANNEL && c->page % c->key_group)
-        return ts_plan_say(why,
-                           "--page: got %lld tokens, expected a multiple of the key group, %lld",
-                           (long long)c->page, (long long)c->key_group);
+        return ts_say(why, "--page: got %lld tokens, expected a multiple of the key group, %lld",
+                      (long long)c->page, (long long)c->key_group);
     return true;
 }
 

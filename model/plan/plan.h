@@ -15,7 +15,7 @@
 
 #include "touchstone/kv_cache.h"
 
-enum { TS_PLAN_WHY = 256, TS_PLAN_PARTS = 40 };
+enum { TS_PLAN_WHY = 256, TS_PLAN_PARTS = 40 }; /* the former is TS_MODEL_WHY of file.h */
 #define TS_PLAN_MOST (INT64_MAX / 4)
 
 /* ---- models ---- */

@@ -6,12 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "file.h"
 #include "plan.h"
 #include "whole.h"
-
-/* Writes one printable line to `why`; returns false. */
-bool ts_plan_say(char why[TS_PLAN_WHY], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 static inline int64_t ts_times(int64_t a, int64_t b)
 {
@@ -37,6 +34,6 @@ bool ts_plan_safetensors(const char *path, int64_t *n_bytes, char why[TS_PLAN_WH
 /* Reads model.safetensors.index.json: calls `each` once per file. */
 bool ts_plan_shards(const char *text, size_t n, bool (*each)(void *user, const char *name),
                     void *user, char why[TS_PLAN_WHY]);
-bool ts_plan_gguf(FILE *f, int64_t n_file, ts_plan_model *m, char why[TS_PLAN_WHY]);
+bool ts_plan_gguf(const char *path, ts_plan_model *m, char why[TS_PLAN_WHY]);
 
 #endif

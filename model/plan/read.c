@@ -45,12 +45,11 @@ bool ts_plan_check_model(const ts_plan_model *m, char why[TS_PLAN_WHY])
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].value < all[i].least || all[i].value > all[i].most)
-            return ts_plan_say(why, "%s: got %lld, expected %lld to %lld", all[i].name,
-                               (long long)all[i].value, (long long)all[i].least,
-                               (long long)all[i].most);
+            return ts_say(why, "%s: got %lld, expected %lld to %lld", all[i].name,
+                          (long long)all[i].value, (long long)all[i].least, (long long)all[i].most);
     if (m->n_head % m->n_kv_head)
-        return ts_plan_say(why, "query heads: got %lld, expected a multiple of the %lld KV heads",
-                           (long long)m->n_head, (long long)m->n_kv_head);
+        return ts_say(why, "query heads: got %lld, expected a multiple of the %lld KV heads",
+                      (long long)m->n_head, (long long)m->n_kv_head);
     return true;
 }
 
@@ -81,8 +80,8 @@ static bool slurp(const char *path, char **text, size_t *n, char why[TS_PLAN_WHY
     if (ok) return true;
     free(*text);
     *text = NULL;
-    return f ? ts_plan_say(why, "%.150s: cannot be read, or larger than 16 MiB", path)
-             : ts_plan_say(why, "%.150s: cannot be opened", path);
+    return f ? ts_say(why, "%.150s: cannot be read, or larger than 16 MiB", path)
+             : ts_say(why, "%.150s: cannot be opened", path);
 }
 
 typedef struct sum {
@@ -96,7 +95,7 @@ static bool add_shard(void *user, const char *name)
     sum    *s = user;
     int64_t n;
     char    path[MOST_PATH];
-    if (!beside(s->index, false, name, path)) return ts_plan_say(s->why, "path too long");
+    if (!beside(s->index, false, name, path)) return ts_say(s->why, "path too long");
     if (!ts_plan_safetensors(path, &n, s->why)) return false;
     s->bytes = ts_plus(s->bytes, n);
     return true;
@@ -134,15 +133,15 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
 {
     char       config[MOST_PATH], weights[MOST_PATH] = "";
     const bool is_tensors = ends_in(path, ".safetensors"), is_index = ends_in(path, ".index.json");
-    if (!beside(path, is_folder, "config.json", config)) return ts_plan_say(why, "path too long");
+    if (!beside(path, is_folder, "config.json", config)) return ts_say(why, "path too long");
     if (!is_folder && !is_tensors && !is_index) return read_config(path, m, why);
     if (!is_folder) snprintf(weights, sizeof weights, "%s", path);
     else if (beside(path, true, "model.safetensors.index.json", weights) && !is_file(weights))
         beside(path, true, "model.safetensors", weights);
     if (is_folder && !is_file(weights)) beside(path, true, "ternary.safetensors", weights);
     if (!is_file(config) && !is_folder)
-        return ts_plan_say(
-            why, "no config.json next to the file; expected one with the number of heads");
+        return ts_say(why,
+                      "no config.json next to the file; expected one with the number of heads");
     if (!read_config(config, m, why)) return false;
     if (!is_file(weights)) return true; /* a folder may have only a config */
     return ends_in(weights, ".index.json") ? read_index(weights, m, why)
@@ -154,7 +153,7 @@ static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char w
 static bool read_json(const char *path, bool is_folder, ts_plan_model *m, char why[TS_PLAN_WHY])
 {
     (void)path, (void)is_folder, (void)m;
-    return ts_plan_say(why, "only GGUF files can be read, built without jansson");
+    return ts_say(why, "only GGUF files can be read, built without jansson");
 }
 
 #endif
@@ -164,17 +163,14 @@ bool ts_plan_read(const char *path, ts_plan_model *m, char why[TS_PLAN_WHY])
     struct stat is;
     char        magic[4] = "";
     *m = (ts_plan_model) { .id = path };
-    if (strlen(path) >= MOST_PATH) return ts_plan_say(why, "path too long");
-    if (stat(path, &is)) return ts_plan_say(why, "no such file");
+    if (strlen(path) >= MOST_PATH) return ts_say(why, "path too long");
+    if (stat(path, &is)) return ts_say(why, "no such file");
     if (S_ISDIR(is.st_mode)) return read_json(path, true, m, why);
-    if (!S_ISREG(is.st_mode)) return ts_plan_say(why, "expected a file or a folder");
+    if (!S_ISREG(is.st_mode)) return ts_say(why, "expected a file or a folder");
     FILE *f = fopen(path, "rb");
-    if (!f) return ts_plan_say(why, "cannot be opened");
+    if (!f) return ts_say(why, "cannot be opened");
     const bool gguf =
         (fread(magic, 1, 4, f) == 4 && !memcmp(magic, "GGUF", 4)) || ends_in(path, ".gguf");
-    rewind(f);
-    bool ok = gguf && ts_plan_gguf(f, (int64_t)is.st_size, m, why);
     fclose(f);
-    if (!gguf) ok = read_json(path, false, m, why);
-    return ok;
+    return gguf ? ts_plan_gguf(path, m, why) : read_json(path, false, m, why);
 }

@@ -17,7 +17,7 @@ static bool integer(const json_t *o, const char *keys, int64_t *value, char why[
     for (; *keys; keys += strlen(keys) + 1) {
         const json_t *v = json_object_get(o, keys);
         if (!v || json_is_null(v)) continue;
-        if (!json_is_integer(v)) return ts_plan_say(why, "config: %s: expected an integer", keys);
+        if (!json_is_integer(v)) return ts_say(why, "config: %s: expected an integer", keys);
         *value = json_integer_value(v);
         return true;
     }
@@ -28,7 +28,7 @@ static bool flag(const json_t *o, const char *key, bool *value, char why[TS_PLAN
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v)) return true;
-    if (!json_is_boolean(v)) return ts_plan_say(why, "config: %s: expected true or false", key);
+    if (!json_is_boolean(v)) return ts_say(why, "config: %s: expected true or false", key);
     *value = json_is_true(v);
     return true;
 }
@@ -64,10 +64,10 @@ static bool shared_expert(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WH
     if (!integer(o, "shared_expert_intermediate_size\0", &width, why)) return false;
     if (width <= 0 || m->n_expert_ffn <= 0) return true;
     if (width % m->n_expert_ffn)
-        return ts_plan_say(why,
-                           "config: shared_expert_intermediate_size: got %lld, expected a "
-                           "multiple of moe_intermediate_size",
-                           (long long)width);
+        return ts_say(why,
+                      "config: shared_expert_intermediate_size: got %lld, expected a "
+                      "multiple of moe_intermediate_size",
+                      (long long)width);
     m->n_expert_shared = width / m->n_expert_ffn;
     m->shared_gate = true;
     return true;
@@ -96,7 +96,7 @@ static bool interleaved(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY]
     if (!integer(o, "intermediate_size_mlp\0", &m->n_ffn, why) ||
         !integer(o, "interleave_moe_layer_step\0", &step, why))
         return false;
-    if (step < 1) return ts_plan_say(why, "config: interleave_moe_layer_step: expected at least 1");
+    if (step < 1) return ts_say(why, "config: interleave_moe_layer_step: expected at least 1");
     if (!m->n_expert) return true;
     m->n_expert_shared = 1;
     m->n_dense_layer = m->n_layer - m->n_layer / step;
@@ -112,8 +112,7 @@ static bool linear(const json_t *o, ts_plan_model *m, char why[TS_PLAN_WHY])
         !integer(o, "full_attention_interval\0", &full_every, why))
         return false;
     if (!m->n_linear_value) return true;
-    if (full_every < 1)
-        return ts_plan_say(why, "config: full_attention_interval: expected at least 1");
+    if (full_every < 1) return ts_say(why, "config: full_attention_interval: expected at least 1");
     m->n_linear_layer = json_is_array(types) ? layers_of(types, "linear_attention")
                                              : m->n_layer - m->n_layer / full_every;
     return integer(o, "linear_num_key_heads\0", &m->n_linear_key, why) &&
@@ -208,8 +207,8 @@ bool ts_plan_config(const char *text, size_t n, ts_plan_model *m, char why[TS_PL
     json_error_t  e;
     json_t       *o = json_loadb(text, n, 0, &e);
     const json_t *inner = json_object_get(o, "text_config"); /* of a vision-language model */
-    if (!o) return ts_plan_say(why, "config: line %d: %.100s", e.line, e.text);
-    bool ok = json_is_object(o) || ts_plan_say(why, "config: expected a JSON object");
+    if (!o) return ts_say(why, "config: line %d: %.100s", e.line, e.text);
+    bool ok = json_is_object(o) || ts_say(why, "config: expected a JSON object");
     ok = ok && decoder(json_is_object(inner) ? inner : o, m, why);
     if (ok) m->shipped = shipped(o);
     json_decref(o);
@@ -223,12 +222,12 @@ static bool shards(const json_t *map, bool (*each)(void *user, const char *name)
 {
     json_t     *seen = json_object(), *file;
     const char *tensor;
-    bool        ok = seen || ts_plan_say(why, "out of memory for an index");
+    bool        ok = seen || ts_say(why, "out of memory for an index");
     json_object_foreach((json_t *)(uintptr_t)map, tensor, file)
     {
         const char *name = json_string_value(file);
         if (ok && (!name || strchr(name, '/')))
-            ok = ts_plan_say(why, "index: tensor %.80s: no file named", tensor);
+            ok = ts_say(why, "index: tensor %.80s: no file named", tensor);
         if (!ok || json_object_get(seen, name)) continue;
         ok = each(user, name) && !json_object_set_new(seen, name, json_true());
     }
@@ -242,9 +241,9 @@ bool ts_plan_shards(const char *text, size_t n, bool (*each)(void *user, const c
     json_error_t  e;
     json_t       *o = json_loadb(text, n, 0, &e);
     const json_t *map = json_object_get(o, "weight_map");
-    bool          ok = o || ts_plan_say(why, "index: line %d: %.100s", e.line, e.text);
+    bool          ok = o || ts_say(why, "index: line %d: %.100s", e.line, e.text);
     ok = ok && ((json_is_object(map) && json_object_size(map)) ||
-                ts_plan_say(why, "index: weight_map: missing"));
+                ts_say(why, "index: weight_map: missing"));
     ok = ok && shards(map, each, user, why);
     json_decref(o);
     return ok;
@@ -265,13 +264,13 @@ static bool tensors(json_t *header, int64_t n_data, char why[TS_PLAN_WHY])
         if (json_array_size(range) != 2 || !json_is_integer(a) || !json_is_integer(b) ||
             json_integer_value(a) < 0 || json_integer_value(b) < json_integer_value(a) ||
             json_integer_value(b) > n_data)
-            return ts_plan_say(why, "tensor %.80s: data_offsets outside the %lld bytes of data",
-                               name, (long long)n_data);
+            return ts_say(why, "tensor %.80s: data_offsets outside the %lld bytes of data", name,
+                          (long long)n_data);
         total = ts_plus(total, json_integer_value(b) - json_integer_value(a));
     }
     return total == n_data ||
-           ts_plan_say(why, "safetensors: got %lld bytes of tensors in %lld bytes of data",
-                       (long long)total, (long long)n_data);
+           ts_say(why, "safetensors: got %lld bytes of tensors in %lld bytes of data",
+                  (long long)total, (long long)n_data);
 }
 
 static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLAN_WHY])
@@ -282,14 +281,14 @@ static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLA
     const bool    begun = fread(prefix, 1, PREFIX, f) == PREFIX;
     for (int i = 0; i < PREFIX; i++) n |= (uint64_t)prefix[i] << 8 * i;
     if (!begun || n > MOST_HEADER || (int64_t)n > n_file - PREFIX)
-        return ts_plan_say(why, "safetensors: got a header of %llu bytes in a file of %lld",
-                           (unsigned long long)n, (long long)n_file);
+        return ts_say(why, "safetensors: got a header of %llu bytes in a file of %lld",
+                      (unsigned long long)n, (long long)n_file);
     char   *text = malloc(n + 1);
     json_t *o = NULL;
-    bool    ok = (text && fread(text, 1, n, f) == n) || ts_plan_say(why, "header cannot be read");
+    bool    ok = (text && fread(text, 1, n, f) == n) || ts_say(why, "header cannot be read");
     if (ok) o = json_loadb(text, n, JSON_REJECT_DUPLICATES, &e);
     ok = ok && (json_is_object(o) ||
-                ts_plan_say(why, "safetensors header: %.100s", o ? "not an object" : e.text));
+                ts_say(why, "safetensors header: %.100s", o ? "not an object" : e.text));
     *n_bytes = n_file - PREFIX - (int64_t)n;
     ok = ok && tensors(o, *n_bytes, why);
     json_decref(o);
@@ -300,7 +299,7 @@ static bool header_of(FILE *f, int64_t n_file, int64_t *n_bytes, char why[TS_PLA
 bool ts_plan_safetensors(const char *path, int64_t *n_bytes, char why[TS_PLAN_WHY])
 {
     FILE *f = fopen(path, "rb");
-    if (!f) return ts_plan_say(why, "%.150s: cannot be opened", path);
+    if (!f) return ts_say(why, "%.150s: cannot be opened", path);
     const long n = fseek(f, 0, SEEK_END) ? -1 : ftell(f);
     rewind(f);
     const bool ok = header_of(f, n < 0 ? 0 : n, n_bytes, why);

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "gguf.h"
+#include "model_impl.h"
 #include "template.h"
 
 struct ts_chat {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf.h"
+#include "model_impl.h"
 
 enum { MOST_TOKENS = 1 << 20, LONGEST = 1024, LONGEST_SCORED = 256 }; /* bpe.c joins so much */
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };    /* kinds of tokens */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf.h"
+#include "model_impl.h"
 #include "touchstone/ternary.h"
 #include "train_impl.h"
 
