@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const ts_choice ts_arithmetic[] = { { "f32", TS_F32 }, { "f64", TS_F64 }, { 0 } };
-const ts_choice ts_stores[] = { { "f32", TS_F32 }, { "bf16", TS_BF16 }, { "f16", TS_F16 },
-                                { "int8", TS_U8 }, { "int4", TS_U4 },   { 0 } };
+static const ts_choice arithmetic[] = { { "f32", TS_F32 }, { "f64", TS_F64 }, { 0 } };
+const ts_choice        ts_stores[] = { { "f32", TS_F32 }, { "bf16", TS_BF16 }, { "f16", TS_F16 },
+                                       { "int8", TS_U8 }, { "int4", TS_U4 },   { 0 } };
 
 const ts_option *ts_model_options(ts_model_plan *m)
 {
@@ -23,7 +23,7 @@ const ts_option *ts_model_options(ts_model_plan *m)
         { "--threads", "N", NULL, "threads on the CPU (default: all cores)", .count = &m->n_threads,
           .range = { 1, TS_MOST_THREADS } },
         { "--device", "D", "cpu", "device", .to = &m->device, .choices = ts_devices },
-        { "--dtype", "D", "f32", "arithmetic", .to = &m->dtype, .choices = ts_arithmetic },
+        { "--dtype", "D", "f32", "arithmetic", .to = &m->dtype, .choices = arithmetic },
         { "--exact", NULL, NULL, "multiply encoded weights as floats, without rounding activations",
           .flag = &m->exact },
         { 0 },

@@ -25,8 +25,7 @@ typedef struct ts_model_plan {
     const char *stop[TS_OPTION_MANY];
 } ts_model_plan;
 
-extern const ts_choice ts_arithmetic[]; /* f32, f64 */
-extern const ts_choice ts_stores[];     /* of the KV cache: f32, bf16, f16, int8, int4 */
+extern const ts_choice ts_stores[]; /* of the KV cache: f32, bf16, f16, int8, int4 */
 
 /* Of --kv. */
 typedef struct ts_kv_layout {

@@ -7,8 +7,8 @@
 
 enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
 
-ts_status ts_rms_norm_backward_threads_workspace(const void *args, const ts_exec *x,
-                                                 size_t *n_bytes)
+/* Of the threaded ones: room for the partial sums of norm_threads.h. */
+static ts_status threads_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 {
     const ts_rms_norm_backward_args *a = args;
     (void)x;
@@ -28,7 +28,7 @@ const ts_impl ts_rms_norm_forward_impls[] = {
 const ts_impl ts_rms_norm_backward_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_backward_sm90" },
     { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rms_norm_backward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_rms_norm_backward, ts_rms_norm_backward_threads_workspace)
+    TS_SIMD_IMPLS(FAST, ts_rms_norm_backward, threads_workspace)
     { "ref", TS_CPU, 0, ANY, ts_rms_norm_backward_ref, NULL, NULL },
     { 0 },
 };

@@ -12,8 +12,4 @@ TS_DECLARE_IMPLS(ts_rms_norm_forward)
 
 TS_DECLARE_IMPLS(ts_rms_norm_backward)
 
-/* Of the threaded ones: room for the partial sums of norm_threads.h. */
-ts_status ts_rms_norm_backward_threads_workspace(const void *args, const ts_exec *x,
-                                                 size_t *n_bytes);
-
 #endif

@@ -135,7 +135,7 @@ void ts_encoded_linear(const ts_encoded_product *p, int n, void *rounded, int n_
 
 /* ---- on a CUDA device ---- */
 
-bool ts_encoded_is_half(const ts_encoded *e)
+static bool is_half(const ts_encoded *e)
 {
     return e->block == ts_block_of(TS_BLOCK_F16) || e->block == ts_block_of(TS_BLOCK_BF16);
 }
@@ -164,7 +164,7 @@ void ts_encoded_half(const ts_decoder *m, const ts_encoded_product *p)
 /* Does it become floats? Those of 16 bits need not where a CUDA device multiplies them. */
 static bool goes(const ts_encoded *e, ts_shape s, bool keep_half)
 {
-    return e->data && !(keep_half && ts_encoded_is_half(e) && s.cols % 8 == 0);
+    return e->data && !(keep_half && is_half(e) && s.cols % 8 == 0);
 }
 
 static size_t decoded_bytes(ts_shape s)

@@ -37,7 +37,7 @@ struct ts_batcher {
     ts_api_counts   counts;
 };
 
-void ts_api_histogram_add(ts_api_histogram *h, double x)
+static void observe(ts_api_histogram *h, double x)
 {
     for (int i = 0; i < TS_API_BUCKETS; i++) h->count[i] += x <= ts_api_bucket_bounds[i];
     h->n++;
@@ -82,7 +82,7 @@ static void complete(ts_batcher *w, ts_api_call *c)
     w->n_call--;
     w->n_choice -= c->n_choice;
     c->end_s = ts_api_now();
-    ts_api_histogram_add(&w->counts.total_s, c->end_s - c->from_s);
+    observe(&w->counts.total_s, c->end_s - c->from_s);
     if (c->expired && !c->fault.status)
         ts_api_refuse(&c->fault, 504, NULL, "time: got no end within %g s", w->o->request_s);
     if (c->fault.status && c->ask.stream) ts_api_reply_refusal(&c->fault, true, &c->out);
@@ -136,7 +136,7 @@ static void tell(void *user, const ts_event *e)
     } else {
         if (!call->first_s) {
             call->first_s = ts_api_now();
-            ts_api_histogram_add(&w->counts.first_s, call->first_s - call->from_s);
+            observe(&w->counts.first_s, call->first_s - call->from_s);
         }
         w->counts.n_token++;
         if (!ts_api_call_token(c, e)) {

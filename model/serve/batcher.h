@@ -16,8 +16,6 @@ typedef struct ts_api_histogram {
     double  sum;
 } ts_api_histogram;
 
-void ts_api_histogram_add(ts_api_histogram *h, double x);
-
 typedef struct ts_api_counts {
     int64_t          n_stop, n_length, n_cancelled, n_error; /* ends of choices */
     int64_t          n_rejected;                             /* calls without a place */

@@ -15,8 +15,9 @@
 enum { MOST_TOKENS = 1 << 20, MOST_PATTERN = 4096 };
 
 /* GPT-2's, which a ByteLevel without a pattern of its own means. */
-const char ts_gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
-                               "\\s+(?!\\S)|\\s+";
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+    "\\s+(?!\\S)|\\s+";
 
 static const char blank[] = "\xe2\x96\x81"; /* U+2581 */
 
@@ -250,7 +251,7 @@ static bool one_step(ts_tokenizer *t, const json_t *o, bool *bytes, char why[TS_
         if (json_is_true(json_object_get(o, "add_prefix_space")))
             return ts_say(why, "pre_tokenizer: add_prefix_space is not supported");
         return json_is_false(json_object_get(o, "use_regex")) ||
-               ts_tokenizer_split(t, ts_gpt2_pattern, why);
+               ts_tokenizer_split(t, gpt2_pattern, why);
     }
     if (!strcmp(type, "Digits"))
         return ts_tokenizer_split(

@@ -40,8 +40,8 @@ static char *header_of(const ts_out_tensor *t, size_t n, size_t *n_header)
     return padded;
 }
 
-bool ts_safetensors_write(const char *path, const ts_out_tensor *t, size_t n,
-                          char why[TS_MODEL_WHY])
+static bool write_safetensors(const char *path, const ts_out_tensor *t, size_t n,
+                              char why[TS_MODEL_WHY])
 {
     size_t   n_header;
     char    *header = header_of(t, n, &n_header);
@@ -97,7 +97,7 @@ static bool write_dense(ts_net *n, const char *path, char why[TS_MODEL_WHY])
     if (s) ok = ts_say(why, "cannot export: %s", ts_status_text(s));
     for (int64_t i = 0; ok && i < n->n_param; i++)
         add(&t, n, &n->param[i], "", "F32", n->param[i].shape, sizeof *w, w + n->param[i].at);
-    ok = ok && ts_safetensors_write(path, t.t, t.n, why);
+    ok = ok && write_safetensors(path, t.t, t.n, why);
     free(w);
     tensors_free(&t);
     return ok;
@@ -130,7 +130,7 @@ static bool write_packed(const ts_net *n, const char *path, char why[TS_MODEL_WH
     for (int64_t i = 0; ok && i < n_matrix; i++)
         add(&t, n, &n->param[i], ".code", "U8", (ts_shape) { n->param[i].shape.rows, k[i].n_code },
             1, k[i].code);
-    ok = ok && ts_safetensors_write(path, t.t, t.n, why);
+    ok = ok && write_safetensors(path, t.t, t.n, why);
     for (int64_t i = 0; k && i < n_matrix; i++) ts_packed_free(&k[i]);
     free(k);
     free(norm);

@@ -136,9 +136,6 @@ typedef struct ts_part {
 
 bool ts_file_write_parts(const char *path, const ts_part *part, size_t n, char why[TS_MODEL_WHY]);
 
-bool ts_safetensors_write(const char *path, const ts_out_tensor *t, size_t n,
-                          char why[TS_MODEL_WHY]);
-
 /* What a checkpoint contains in addition to weights and moments. */
 typedef struct ts_progress {
     int64_t  step, best_step, n_worse;

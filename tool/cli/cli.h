@@ -12,9 +12,6 @@ enum { TS_EXIT_PASSED = 0, TS_EXIT_FAILED = 1, TS_EXIT_USAGE = 2, TS_EXIT_BROKEN
 
 /* ---- errors ---- */
 
-/* The current subcommand. */
-const char *ts_command(void);
-
 /* Prints "touchstone COMMAND: ..." as one line on standard error; returns false. */
 bool ts_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ts_fail("WHAT: WHY"); a `why` that begins with `what` does not repeat it: a reader names the file

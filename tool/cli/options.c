@@ -15,11 +15,6 @@ const ts_choice ts_devices[] = { { "cpu", TS_CPU }, { "cuda", TS_CUDA }, { 0 } }
 
 /* ---- errors ---- */
 
-const char *ts_command(void)
-{
-    return command;
-}
-
 bool ts_fail(const char *format, ...)
 {
     va_list list;

@@ -42,7 +42,8 @@ static double kappa(int64_t n)
     return 8 + 2 * sqrt((double)n);
 }
 
-void ts_gradients_note(ts_gradients_report *r, int which, double error, double limit)
+/* Keeps the pair with the larger ratio of error to limit; NaN counts as largest. */
+static void note(ts_gradients_report *r, int which, double error, double limit)
 {
     const double known = r->error[which] / r->limit[which];
     if (r->limit[which] != 0 && (isnan(known) || error / limit <= known)) return;
@@ -252,7 +253,7 @@ static bool check_rows(const ts_gradients_case *c, block *b, ts_gradients_report
     }
     if (!ts_gradients_forward(c, b->n * COPIES, b->x, c->gamma, c->beta, b->y, b->mean, b->rstd))
         return false;
-    for (int64_t i = 0; i < b->n; i++) ts_gradients_note(r, TS_DX, row_error(c, b, i), b->limit[i]);
+    for (int64_t i = 0; i < b->n; i++) note(r, TS_DX, row_error(c, b, i), b->limit[i]);
     return true;
 }
 
@@ -335,8 +336,8 @@ static bool check_direction(const ts_gradients_case *c, block *b, int which, ts_
     column *k = move_columns(c, b);
     if (!k) return false;
     for (int64_t j = 0; j < c->n_cols; j++)
-        ts_gradients_note(r, which, off(&k[j], ts_real_product(claims[j], d[j])) / k[j].magnitude,
-                          column_limit(c, &k[j]));
+        note(r, which, off(&k[j], ts_real_product(claims[j], d[j])) / k[j].magnitude,
+             column_limit(c, &k[j]));
     free(k);
     return true;
 }
@@ -378,9 +379,9 @@ static bool spot_columns(const ts_gradients_case *c, block *b, ts_gradients_repo
         const int    which = dgamma[j] != 0 ? TS_DGAMMA : TS_DBETA;
         const double claimed = which == TS_DGAMMA ? c->dgamma[j] : c->dbeta[j];
         if (k[j].magnitude > 0)
-            ts_gradients_note(r, which, off(&k[j], ts_real_of(claimed)) / k[j].magnitude,
-                              column_limit(c, &k[j]));
-        else if (ts_real_gathered(k[j].found).hi != 0) ts_gradients_note(r, which, INFINITY, U);
+            note(r, which, off(&k[j], ts_real_of(claimed)) / k[j].magnitude,
+                 column_limit(c, &k[j]));
+        else if (ts_real_gathered(k[j].found).hi != 0) note(r, which, INFINITY, U);
     }
     free(k);
     return true;

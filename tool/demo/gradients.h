@@ -27,9 +27,6 @@ typedef struct ts_gradients_report {
     double error[TS_N_GRADIENTS], limit[TS_N_GRADIENTS];
 } ts_gradients_report;
 
-/* Keeps the pair with the larger ratio of error to limit; NaN counts as largest. */
-void ts_gradients_note(ts_gradients_report *r, int which, double error, double limit);
-
 /* On failure false, with one line on standard error, and nothing to free. */
 bool     ts_gradients_make(uint64_t seed, int64_t n_rows, int64_t n_cols, ts_gradients_case *c);
 void     ts_gradients_free(ts_gradients_case *c);
