@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "cuda_module.h"
 #include "rng.h"
 #include "row_sums.h"
@@ -42,13 +43,6 @@ static void *host(size_t n)
     void *const p = calloc(n + 1, 1);
     check(!p, "memory");
     return p;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    (void)timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static int by_size(const void *a, const void *b)
@@ -169,9 +163,9 @@ static double search_time(logits *x, ts_beam_dims d)
     e.workspace = take(e.workspace_bytes);
     a.host = host(a.host_bytes);
     for (int i = -1; i < REPEATS; i++) {
-        const double from = now();
+        const double from = ts_seconds();
         check((int)ts_beam_search(&a, &e), "beam_search");
-        if (i >= 0) t[i] = (now() - from) / (double)d.max_new_tokens;
+        if (i >= 0) t[i] = (ts_seconds() - from) / (double)d.max_new_tokens;
     }
     void *const mine[] = { prompts, len,        a.tokens,  a.length, a.logprob,
                            a.score, a.finished, a.n_found, a.host };
@@ -246,9 +240,9 @@ static double walk_time(logits *x, int64_t n_prompt, int64_t n_node, double temp
         if (n_out <= n_node && n_out < 5) token[n_out - 1] = a.out[n_out - 1];
     }
     for (int i = -1; i < REPEATS; i++) {
-        const double from = now();
+        const double from = ts_seconds();
         check((int)ts_tree_verify(&a, &e), "tree_verify");
-        if (i >= 0) t[i] = now() - from;
+        if (i >= 0) t[i] = ts_seconds() - from;
     }
     void *const mine[] = { prompt, token, parent, u, a.out, a.path, a.status, a.host };
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) free(mine[i]);

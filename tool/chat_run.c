@@ -6,10 +6,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "chat.h"
+#include "clock.h"
 #include "model_open.h"
 #include "rng.h"
 
@@ -118,13 +118,6 @@ static bool ends(const talk *k, int32_t token)
     return false;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Streams what no stop text can remove. */
 static void say(talk *k, answer *a)
 {
@@ -179,9 +172,9 @@ static bool take_turn(talk *k, const char *message)
     answer        a = { 0 };
     bool          ok = add_message(k, "user", message) && encode(k, &a);
     if (ok) {
-        const double from = now();
+        const double from = ts_seconds();
         say(k, &a);
-        k->seconds += now() - from;
+        k->seconds += ts_seconds() - from;
         k->n_run += a.n_run;
         turn_to_json(k, &a, message);
         ok = !a.status || ts_complain("answer", ts_status_text(a.status));

@@ -11,13 +11,6 @@
 
 #include "rng.h"
 
-double ts_api_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- prompts ---- */
 
 /* A template keeps state while it runs. */
@@ -106,7 +99,7 @@ ts_api_call *ts_api_call_make(const ts_serve_options *o, ts_api_ask *ask, uint64
     c->ask = *ask;
     *ask = (ts_api_ask) { 0 };
     c->fd = -1;
-    c->from_s = ts_api_now();
+    c->from_s = ts_seconds();
     c->created = time(NULL);
     snprintf(c->id, sizeof c->id, "%s-%016llx", c->ask.chat ? "chatcmpl" : "cmpl",
              (unsigned long long)ts_bits(o->sampling.seed ^ (uint64_t)c->created, (int64_t)number));

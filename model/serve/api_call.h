@@ -7,6 +7,7 @@
 #define TS_SERVE_API_CALL_H
 
 #include "api_ask.h"
+#include "clock.h"
 #include "server.h"
 
 /* A token with its log-probability. */
@@ -84,6 +85,5 @@ void ts_api_reply_refusal(const ts_api_refusal *f, bool stream, ts_text *out);
 void ts_api_reply_models(const ts_serve_options *o, int64_t created, bool one, ts_text *out);
 
 int64_t ts_api_call_tokens(const ts_api_call *c, int64_t *prompt, int64_t *shared); /* made */
-double  ts_api_now(void); /* monotonic seconds */
 
 #endif

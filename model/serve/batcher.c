@@ -81,7 +81,7 @@ static void complete(ts_batcher *w, ts_api_call *c)
     *at = c->next;
     w->n_call--;
     w->n_choice -= c->n_choice;
-    c->end_s = ts_api_now();
+    c->end_s = ts_seconds();
     observe(&w->counts.total_s, c->end_s - c->from_s);
     if (c->expired && !c->fault.status)
         ts_api_refuse(&c->fault, 504, NULL, "time: got no end within %g s", w->o->request_s);
@@ -135,7 +135,7 @@ static void tell(void *user, const ts_event *e)
         end_choice(w, c, e->status);
     } else {
         if (!call->first_s) {
-            call->first_s = ts_api_now();
+            call->first_s = ts_seconds();
             observe(&w->counts.first_s, call->first_s - call->from_s);
         }
         w->counts.n_token++;
@@ -215,7 +215,7 @@ static void look_at_clients(ts_batcher *w)
 
 static void look(ts_batcher *w)
 {
-    const double now = ts_api_now();
+    const double now = ts_seconds();
     if (now - w->looked_s < look_s) return;
     w->looked_s = now;
     look_at_clients(w);

@@ -62,7 +62,7 @@ static void on_connection(void *user, struct MHD_Connection *c, void **context,
         client *k = calloc(1, sizeof *k);
         if (k) {
             k->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-            k->since_s = ts_api_now();
+            k->since_s = ts_seconds();
             k->next = s->clients;
             s->clients = k;
         }
@@ -86,14 +86,14 @@ static void set_owes(server *s, struct MHD_Connection *c, bool owes)
 {
     client *k = client_of(c);
     pthread_mutex_lock(&s->lock);
-    if (k) k->since_s = owes ? ts_api_now() : 0;
+    if (k) k->since_s = owes ? ts_seconds() : 0;
     pthread_mutex_unlock(&s->lock);
 }
 
 /* Ends connections that have owed a request for too long; all of them when `now`. */
 static void hurry(server *s, bool now)
 {
-    const double before = ts_api_now() - (now ? 0 : s->o->receive_s);
+    const double before = ts_seconds() - (now ? 0 : s->o->receive_s);
     pthread_mutex_lock(&s->lock);
     for (client *k = s->clients; k; k = k->next)
         if (k->since_s > 0 && k->since_s <= before) shutdown(k->fd, SHUT_RDWR);
@@ -403,7 +403,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     (void)version;
     if (!r) {
         *context = r = calloc(1, sizeof *r);
-        if (r) r->from_s = ts_api_now();
+        if (r) r->from_s = ts_seconds();
         return r ? MHD_YES : MHD_NO;
     }
     if (*n_data) {
@@ -414,7 +414,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     if (r->call) return answer(s, r, c); /* resumed */
     for (size_t i = 0; path[i] && i + 1 < sizeof r->path; i++)
         r->path[i] = path[i] >= ' ' && path[i] <= '~' ? path[i] : '?';
-    r->from_s = ts_api_now();
+    r->from_s = ts_seconds();
     set_owes(s, c, false);
     return route(s, r, c, path, method);
 }
@@ -437,7 +437,7 @@ static void log_request(server *s, const request *r, bool broken)
     }
     strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     json_t *o = json_pack("{ss,ss,si,sf}", "time", when, "path", r->path, "status", r->status,
-                          "seconds", ts_api_now() - r->from_s);
+                          "seconds", ts_seconds() - r->from_s);
     if (call) {
         json_t *more =
             json_pack("{ss,sb,sI,sI,sI,sf,ss}", "id", call->id, "stream", (int)call->ask.stream,
@@ -523,14 +523,14 @@ static bool signalled(const sigset_t *set, double seconds)
 /* Lets what runs end, for drain_s or until another signal; then cuts it. */
 static void drain(server *s, struct MHD_Daemon *d, const sigset_t *set)
 {
-    const double     until = ts_api_now() + s->o->drain_s;
+    const double     until = ts_seconds() + s->o->drain_s;
     const MHD_socket listening = MHD_quiesce_daemon(d);
-    while (ts_batcher_drain(s->w) && ts_api_now() < until && !signalled(set, 0.05)) hurry(s, false);
+    while (ts_batcher_drain(s->w) && ts_seconds() < until && !signalled(set, 0.05)) hurry(s, false);
     ts_batcher_expire(s->w);
     while (ts_batcher_drain(s->w))
         signalled(set, 0.02); /* a suspended connection cannot be closed */
     /* Answers are still on their way; connections that owe one more request are ended. */
-    for (double last = ts_api_now() + s->o->receive_s; count_clients(s) && ts_api_now() < last;) {
+    for (double last = ts_seconds() + s->o->receive_s; count_clients(s) && ts_seconds() < last;) {
         hurry(s, true);
         signalled(set, 0.02);
     }
