@@ -28,6 +28,9 @@ enum {
     TS_HAS_F64 = 1u << TS_F64,
     TS_HAS_F16 = 1u << TS_F16,
     TS_HAS_BF16 = 1u << TS_BF16,
+    TS_HAS_FAST =
+        TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16, /* those that vectors and GPUs compute with */
+    TS_HAS_ANY = TS_HAS_FAST | TS_HAS_F64,
 };
 
 typedef struct ts_impl {

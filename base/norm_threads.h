@@ -7,32 +7,14 @@
 #ifndef TS_BASE_NORM_THREADS_H
 #define TS_BASE_NORM_THREADS_H
 
-#include <omp.h>
 #include <string.h>
 
-#include "row_chunks.h"
+#include "threads.h"
 
-/* Rows from begin to end of a call. Backward also adds their share to sum[0][n_cols], dgamma, and
- * to sum[1], dbeta, where there is one. */
-typedef void (*ts_norm_forward_rows)(const void *args, int64_t begin, int64_t end);
+/* Rows from begin to end of a call, which also adds their share to sum[0][n_cols], dgamma, and to
+ * sum[1], dbeta, where there is one. Forward passes are cut by ts_chunk_run. */
 typedef void (*ts_norm_backward_rows)(const void *args, int64_t begin, int64_t end,
                                       float *const sum[2]);
-
-static inline int ts_norm_count_threads(const ts_exec *x, int64_t n_rows, int64_t n_cols)
-{
-    return ts_chunk_threads(n_rows, n_cols,
-                            x->n_threads > 0 ? x->n_threads : omp_get_max_threads());
-}
-
-static inline ts_status ts_norm_forward_threads(const void *args, int64_t n_rows, int64_t n_cols,
-                                                const ts_exec *x, ts_norm_forward_rows rows)
-{
-    const int64_t step = ts_chunk_rows(n_rows), n_chunks = ts_chunk_count(n_rows);
-    const int     n_threads = ts_norm_count_threads(x, n_rows, n_cols);
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
-    for (int64_t c = 0; c < n_chunks; c++) rows(args, c * step, ts_lesser((c + 1) * step, n_rows));
-    return TS_OK;
-}
 
 /* out: dgamma and dbeta, or dgamma alone. */
 static inline ts_status ts_norm_backward_threads(const void *args, int64_t n_rows, int64_t n_cols,
@@ -42,7 +24,7 @@ static inline ts_status ts_norm_backward_threads(const void *args, int64_t n_row
     const int64_t step = ts_chunk_rows(n_rows), n_chunks = ts_chunk_count(n_rows);
     const int64_t width = ts_chunk_width(n_cols), n_blocks = width / TS_CHUNK_COLUMNS;
     const int64_t n_sums = out[1] ? 2 : 1, apart = n_sums * width;
-    const int     n_threads = ts_norm_count_threads(x, n_rows, n_cols);
+    const int     n_threads = ts_chunk_threads(n_rows, n_cols, ts_threads(x));
     float *const  partials = n_chunks ? (float *)ts_scratch(x) : NULL;
 #pragma omp parallel num_threads(n_threads)
     {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* adamw_threads.c - ranges of parameters over threads. Parameters do not know of each other, so no
  * bit depends on the number of threads. */
-#include <omp.h>
 
 #include "adamw_impl.h"
+#include "threads.h"
 #include "whole.h"
 
 enum { RANGE = 1 << 14, SMALL = 1 << 14 }; /* fewer are done before a second thread wakes up */
@@ -12,7 +12,7 @@ ts_status ts_adamw_step_threads(const ts_adamw_step_args *a, const ts_exec *x, t
 {
     const double  scale = a->scale ? *a->scale : 1;
     const int64_t n_ranges = ts_ceil_div(a->n, RANGE);
-    const int     most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int     most = ts_threads(x);
     const int     n_threads = a->n <= SMALL ? 1 : most;
     if (isnan(scale)) return TS_OK;
 #pragma omp parallel for num_threads(n_threads) schedule(static)

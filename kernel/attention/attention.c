@@ -4,24 +4,22 @@
 #include "attention_impl.h"
 #include "cpu.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
-
 /* clang-format off */
 const ts_impl ts_flash_attention_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_cuda" },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_flash_attention_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_flash_attention_cuda" },
     TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_amx, ts_flash_attention_amx_workspace)
-    TS_SIMD_IMPLS(FAST, ts_flash_attention, ts_attention_threads_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_flash_attention_ref, NULL, NULL },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_flash_attention, ts_attention_threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_flash_attention_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_flash_attention_backward_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_flash_attention_backward_cuda" },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_flash_attention_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_flash_attention_backward_cuda" },
     TS_IMPL_AMX(TS_HAS_BF16, ts_flash_attention_backward_amx, ts_flash_attention_backward_amx_workspace)
-    TS_SIMD_IMPLS(FAST, ts_flash_attention_backward, ts_attention_threads_backward_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_flash_attention_backward_ref, NULL, NULL },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_flash_attention_backward, ts_attention_threads_backward_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_flash_attention_backward_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

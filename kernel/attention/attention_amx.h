@@ -13,11 +13,11 @@
 #define TS_ATTENTION_AMX_H
 
 #include <math.h>
-#include <omp.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "attention_impl.h"
+#include "threads.h"
 #include "vec_avx512.h"
 
 enum {
@@ -321,7 +321,7 @@ INLINE void store_bf16(uint16_t *to, const float *from, int64_t n, vec by)
 INLINE int64_t threads_for(const ts_attention_dims *d, const ts_exec *x, int64_t n_pieces,
                            int64_t room, int64_t scratch)
 {
-    const int64_t n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int64_t n = ts_threads(x);
     const double  work = (double)d->n_batch * (double)d->n_q_head * (double)d->n_q *
                         (double)d->head_dim * (double)d->n_k;
     return ts_lesser(work < SMALL ? 1 : ts_lesser(n, n_pieces), room / scratch);

@@ -4,11 +4,11 @@
  * They decode q, k and v into the workspace and then call attention itself: `ref` in double, where
  * decoding is exact, the others in float, by the same instruction set's implementation. */
 #include <math.h>
-#include <omp.h>
 
 #include "attention_impl.h"
 #include "dtype.h"
 #include "scratch.h"
+#include "threads.h"
 #include "touchstone/attention_fp8.h"
 
 typedef ts_flash_attention_fp8_args fp8_args;
@@ -19,7 +19,8 @@ enum { OUT = TS_HAS_F32 | TS_HAS_F16 | TS_HAS_BF16 };
 const ts_impl ts_flash_attention_fp8_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, OUT, NULL, NULL, "ts_flash_attention_fp8_sm90" },
     { "cuda", TS_CUDA, TS_SM80, OUT, NULL, NULL, "ts_flash_attention_fp8_cuda" },
-    TS_SIMD_ONE_IMPL(OUT, ts_flash_attention_fp8_floats, ts_flash_attention_fp8_floats_workspace)
+    TS_SIMD_ONE_IMPL(OUT, ts_flash_attention_fp8_floats,
+                     ts_flash_attention_fp8_floats_workspace)
     { "ref", TS_CPU, 0, OUT, ts_flash_attention_fp8_ref, ts_flash_attention_fp8_ref_workspace, NULL },
     { 0 },
 };
@@ -126,7 +127,7 @@ ts_status ts_flash_attention_fp8_floats(const void *args, const ts_exec *x)
     const fp8_args               *a = args;
     ts_room                       m = { ts_scratch(x), 0 };
     const ts_flash_attention_args f = plain_call(a, TS_F32, &m);
-    const int                     most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int                     most = ts_threads(x);
     const int n_threads = q_size(&a->d) + 2 * k_size(&a->d) < 1 << 16 ? 1 : most;
     ts_exec   rest = *x;
     rest.workspace = m.base + m.used;

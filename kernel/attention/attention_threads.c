@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention_impl.h"
+#include "threads.h"
 
 enum {
     PIECES = 32,     /* wanted of a backward call, to keep threads level */
@@ -43,7 +44,7 @@ static int64_t count_sums(const ts_attention_dims *d)
 static int count_threads(const ts_attention_dims *d, const ts_exec *x, int64_t n_pieces,
                          int64_t room, int64_t scratch)
 {
-    const int64_t n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int64_t n = ts_threads(x);
     const double  work = (double)q_floats(d) * (double)d->n_k;
     const int64_t most = ts_lesser(n_pieces, room / scratch);
     return work < SMALL || most < 1 ? 1 : (int)ts_lesser(n, most);

@@ -5,9 +5,9 @@
  * logits, and more than beam_width of them can never be kept. softmax_topk returns them in that
  * order, equal ones by token. */
 #include <math.h>
-#include <omp.h>
 
 #include "beam_search_impl.h"
+#include "threads.h"
 
 enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
 
@@ -67,7 +67,7 @@ ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
 {
     const int64_t   n_vocab = s->a->model->n_vocab, n_pieces = ts_beam_pieces(n_vocab);
     const int64_t   n = s->n_rows * n_pieces;
-    const int64_t   most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int64_t   most = ts_threads(x);
     const int       n_threads = s->n_rows * n_vocab < SMALL ? 1 : (int)ts_lesser(most, n);
     const ts_status status = find_best(s);
     if (status) return status;

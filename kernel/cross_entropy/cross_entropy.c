@@ -6,20 +6,18 @@
 #include "cpu.h"
 #include "cross_entropy_impl.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
-
 /* clang-format off */
 const ts_impl ts_cross_entropy_impls[] = {
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_cross_entropy, ts_cross_entropy_threads_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_cross_entropy_ref, ts_cross_entropy_ref_workspace, NULL },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_cross_entropy_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_cross_entropy, ts_cross_entropy_threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_cross_entropy_ref, ts_cross_entropy_ref_workspace, NULL },
     { 0 },
 };
 
 const ts_impl ts_cross_entropy_logits_impls[] = {
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_cross_entropy_logits_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_cross_entropy_logits, ts_cross_entropy_logits_threads_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_cross_entropy_logits_ref, NULL, NULL },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_cross_entropy_logits_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_cross_entropy_logits, ts_cross_entropy_logits_threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_cross_entropy_logits_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

@@ -16,26 +16,15 @@
 #include <string.h>
 
 #include "unroll.h"
+#include "vec_simd.h"
 
 /* TERMS: of one running sum. Small terms of one size added to a large one are all rounded alike:
  * over 128 rows that error exceeded the bound. */
 enum { TERMS = 32, LINE_WORDS = 512 };
 
-/* exp(x) for x < 88, to 2e-7 of itself; 0 below the smallest normal. Adding 0x1.8p23 + 127 rounds
- * to an integer whose lowest bits are a float's exponent. */
 INLINE vec exp_of(vec x)
 {
-    const vec least = splat(-87.336f), big = splat(0x1.8p23f + 127);
-    const vec y = larger(least, x), t = madd(y, splat(0x1.715476p0f), big), n = sub(t, big);
-    const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), y));
-    vec       e = splat(0x1.6c16c2p-10f); /* 1/720, and so on */
-    e = madd(e, r, splat(0x1.111112p-7f));
-    e = madd(e, r, splat(0x1.555556p-5f));
-    e = madd(e, r, splat(0x1.555556p-3f));
-    e = madd(e, r, splat(0.5f));
-    e = madd(e, r, splat(1));
-    e = madd(e, r, splat(1));
-    return below(mul(e, exponent(t)), x, least);
+    return exp_from(-87.336f, x);
 }
 
 /* tanh(x / cap), from e = exp(-2 |x| / cap); a NaN stays one. */

@@ -6,13 +6,13 @@
  * all counted rows with them, chunk by chunk. A block's rows of dw are complete after that; dh is
  * summed over parts, in their order, and over the vocabulary, in float. */
 #include <math.h>
-#include <omp.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "cross_entropy_impl.h"
 #include "dtype.h"
 #include "scratch.h"
+#include "threads.h"
 
 enum { PARTS = 16, WORDS = 64, ROWS = 128, SMALL = 1 << 17 };
 
@@ -251,7 +251,7 @@ static double loss_of(const ts_xe_row *r, double smoothing, double z_loss, int64
 static int count_threads(const ts_exec *x, double work)
 {
     if (work < SMALL) return 1;
-    return x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    return ts_threads(x);
 }
 
 static void list_rows(work *k)

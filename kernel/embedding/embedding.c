@@ -4,20 +4,18 @@
 
 #include "embedding_impl.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
-
 /* clang-format off */
 const ts_impl ts_embedding_forward_impls[] = {
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_forward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_embedding_forward, NULL)
-    { "ref", TS_CPU, 0, ANY, ts_embedding_forward_ref, NULL, NULL },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_embedding_forward_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_embedding_forward, NULL)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_embedding_forward_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_embedding_backward_impls[] = {
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_embedding_backward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_embedding_backward, ts_embedding_backward_threads_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_embedding_backward_ref, NULL, NULL },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_embedding_backward_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_embedding_backward, ts_embedding_backward_threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_embedding_backward_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

@@ -5,24 +5,19 @@
  * by one thread and written once: no order depends on the number of threads. */
 #include <float.h>
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "embedding_impl.h"
 #include "row_chunks.h"
+#include "threads.h"
 
 enum { TOKENS = 64, COLUMNS = 512 }; /* of dtable that a thread takes at a time */
-
-static int thread_count(const ts_exec *x)
-{
-    return x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
-}
 
 ts_status ts_embedding_forward_threads(const ts_embedding_forward_args *a, const ts_exec *x,
                                        ts_embedding_copy copy)
 {
     const int64_t step = ts_chunk_rows(a->n_rows), n_chunks = ts_chunk_count(a->n_rows);
-    const int     n_threads = ts_chunk_threads(a->n_rows, a->n_cols, thread_count(x));
+    const int     n_threads = ts_chunk_threads(a->n_rows, a->n_cols, ts_threads(x));
     const double  size = fabs(a->scale);
     if (size != 0 && !(size >= FLT_MIN && size <= FLT_MAX)) return ts_embedding_forward_ref(a, x);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
@@ -78,7 +73,7 @@ ts_status ts_embedding_backward_threads(const ts_embedding_backward_args *a, con
     const int64_t across = ts_ceil_div(a->n_cols, COLUMNS);
     const int64_t n_tiles = ts_ceil_div(a->n_vocab, TOKENS) * across;
     const int64_t n_rows = a->n_rows + (a->accumulate ? 0 : a->n_vocab);
-    const int     n_threads = n_rows < TS_CHUNK_SMALL / a->n_cols ? 1 : thread_count(x);
+    const int     n_threads = n_rows < TS_CHUNK_SMALL / a->n_cols ? 1 : ts_threads(x);
     order         o;
     lay_out(a, &o, ts_scratch(x));
     sort_rows(a, &o);

@@ -7,13 +7,13 @@
 #include "cpu.h"
 #include "kv_cache_impl.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64, ALIGN = 256 };
+enum { ALIGN = 256 };
 
 /* clang-format off */
 const ts_impl ts_kv_cache_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_kv_cache_sm90" },
-    TS_SIMD_IMPLS(FAST, ts_kv_cache, NULL)
-    { "ref", TS_CPU, 0, ANY, ts_kv_cache_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_kv_cache_sm90" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_kv_cache, NULL)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_kv_cache_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "unroll.h"
+#include "vec_simd.h"
 
 enum {
     VECS = 4,   /* of values, and */
@@ -58,23 +59,9 @@ typedef struct work {
     _Alignas(LINE) float step[TS_KV_WIDEST], low[TS_KV_WIDEST]; /* of a group of tokens */
 } work;
 
-/* exp(x) for x <= 0, to 3e-7 of itself, and 0 for what is smaller than any normal float. Adding
- * `big` leaves x / ln 2, rounded to an integer and with the bias of an exponent, in the lowest
- * bits. */
 INLINE vec exp_of(vec x)
 {
-    const vec big = splat(0x1.8p23f + 127), least = splat(-87);
-    const vec y = larger(least, x), t = madd(y, splat(0x1.715476p0f), big);
-    const vec n = sub(t, big);
-    const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), y));
-    vec       e = splat(0x1.6c16c2p-10f); /* 1/720, and so on */
-    e = madd(e, r, splat(0x1.111112p-7f));
-    e = madd(e, r, splat(0x1.555556p-5f));
-    e = madd(e, r, splat(0x1.555556p-3f));
-    e = madd(e, r, splat(0.5f));
-    e = madd(e, r, splat(1));
-    e = madd(e, r, splat(1));
-    return below(mul(e, exponent(t)), x, least);
+    return exp_from(-87, x);
 }
 
 INLINE float exp_one(float x)

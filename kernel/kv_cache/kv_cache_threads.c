@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kv_cache_threads.c - attention over threads: sequences, heads and blocks of queries; where these
  * are few, parts of the length. What is cut, and where, depends on the shape of the call alone. */
-#include <omp.h>
 
 #include "kv_cache_impl.h"
+#include "threads.h"
 
 enum {
     PIECES = 64,        /* enough to keep threads level */
@@ -155,7 +155,7 @@ static void split_pieces(const call *y, int64_t n_pieces, int n_threads)
 
 static int count_threads(const call *y, const ts_exec *x, int64_t n_pieces)
 {
-    const int n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int n = ts_threads(x);
     int64_t   work = 0;
     for (int64_t i = 0; i < y->n_part && work < SMALL; i++)
         work += y->part[i].len * y->c->l.n_kv_head * y->c->l.head_dim;

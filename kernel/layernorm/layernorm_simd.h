@@ -392,7 +392,7 @@ static void backward_any(const void *args, int64_t begin, int64_t end, float *co
 ts_status SIMD(ts_layernorm_forward)(const void *args, const ts_exec *x)
 {
     const ts_layernorm_forward_args *a = args;
-    return ts_norm_forward_threads(a, a->n_rows, a->n_cols, x, forward_any);
+    return ts_chunk_run(a, a->n_rows, a->n_cols, x, forward_any);
 }
 
 ts_status SIMD(ts_layernorm_backward)(const void *args, const ts_exec *x)

@@ -5,8 +5,6 @@
 #include "rms_norm_impl.h"
 #include "row_chunks.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
-
 /* Of the threaded ones: room for the partial sums of norm_threads.h. */
 static ts_status threads_workspace(const void *args, const ts_exec *x, size_t *n_bytes)
 {
@@ -18,18 +16,18 @@ static ts_status threads_workspace(const void *args, const ts_exec *x, size_t *n
 
 /* clang-format off */
 const ts_impl ts_rms_norm_forward_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_forward_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rms_norm_forward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_rms_norm_forward, NULL)
-    { "ref", TS_CPU, 0, ANY, ts_rms_norm_forward_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_rms_norm_forward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_rms_norm_forward_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_rms_norm_forward, NULL)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_rms_norm_forward_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_rms_norm_backward_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_rms_norm_backward_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rms_norm_backward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_rms_norm_backward, threads_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_rms_norm_backward_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_rms_norm_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_rms_norm_backward_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_rms_norm_backward, threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_rms_norm_backward_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

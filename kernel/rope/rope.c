@@ -4,13 +4,11 @@
 
 #include "rope_impl.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, ANY = FAST | TS_HAS_F64 };
-
 /* clang-format off */
 const ts_impl ts_rope_impls[] = {
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_rope_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_rope, NULL)
-    { "ref", TS_CPU, 0, ANY, ts_rope_ref, NULL, NULL },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_rope_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_rope, NULL)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_rope_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

@@ -13,8 +13,4 @@ TS_DECLARE_IMPLS(ts_rope)
 /* theta^(-2 pair / rotary_dim), or the table's. */
 double ts_rope_frequency_of(const ts_rope_args *a, int64_t pair);
 
-/* Of the threaded ones: rows from begin to end. */
-typedef void (*ts_rope_rows)(const ts_rope_args *a, int64_t begin, int64_t end);
-ts_status ts_rope_threads(const ts_rope_args *a, const ts_exec *x, ts_rope_rows rows);
-
 #endif

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "whole.h"
+#include "threads.h"
+#include "vec_simd.h"
 
 enum { PAIRS = 128 }; /* whose cosines and sines are made together */
 
@@ -82,25 +83,6 @@ static void make_turns(const double *frequency, double position, int n, int adja
 }
 
 /* ---- pairs ---- */
-
-INLINE int64_t size_of(ts_dtype t)
-{
-    return t == TS_F32 ? 4 : 2;
-}
-
-/* n elements, 0 in the other lanes. */
-INLINE vec fetch(const char *p, ts_dtype t, int n)
-{
-    char copy[4 * LANES] = { 0 };
-    return n == LANES ? widen(p, t) : widen(memcpy(copy, p, (size_t)(n * size_of(t))), t);
-}
-
-INLINE void leave(char *p, ts_dtype t, int n, vec v)
-{
-    char copy[4 * LANES];
-    narrow(n == LANES ? p : copy, t, v);
-    if (n != LANES) memcpy(p, copy, (size_t)(n * size_of(t)));
-}
 
 /* n pairs of halves that lie `apart` bytes from each other. */
 INLINE void turn_halves(const char *x, char *y, ts_dtype t, int64_t apart, const turns *by, int i,
@@ -171,8 +153,9 @@ INLINE void rope_rows(const ts_rope_args *a, int64_t begin, int64_t end, ts_dtyp
         copy_rest(a, from + r * a->x_stride * size, to + r * a->y_stride * size, size);
 }
 
-static void rope_any(const ts_rope_args *a, int64_t begin, int64_t end)
+static void rope_any(const void *args, int64_t begin, int64_t end)
 {
+    const ts_rope_args *a = args;
     if (a->dtype == TS_BF16) rope_rows(a, begin, end, TS_BF16);
     else if (a->dtype == TS_F16) rope_rows(a, begin, end, TS_F16);
     else rope_rows(a, begin, end, TS_F32);
@@ -180,7 +163,8 @@ static void rope_any(const ts_rope_args *a, int64_t begin, int64_t end)
 
 ts_status SIMD(ts_rope)(const void *args, const ts_exec *x)
 {
-    return ts_rope_threads(args, x, rope_any);
+    const ts_rope_args *a = args; /* no row knows of another */
+    return ts_chunk_run(a, a->n_rows, a->n_heads * a->head_dim, x, rope_any);
 }
 
 #endif

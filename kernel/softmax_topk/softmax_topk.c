@@ -3,14 +3,12 @@
 #include "cpu.h"
 #include "softmax_topk_impl.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
-
 /* clang-format off */
 const ts_impl ts_softmax_topk_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_softmax_topk_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_softmax_topk_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_softmax_topk, ts_softmax_topk_threads_workspace)
-    { "ref", TS_CPU, 0, FAST, ts_softmax_topk_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_softmax_topk_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_softmax_topk_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_softmax_topk, ts_softmax_topk_threads_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_FAST, ts_softmax_topk_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

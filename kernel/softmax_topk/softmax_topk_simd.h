@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "softmax_topk_candidates.h"
+#include "vec_simd.h"
 
 enum {
     MAXIMA = BLOCK / 4, /* a lane of a group has four logits */
@@ -39,11 +40,6 @@ enum {
     SHORT = 1024 / GROUP, /* groups */
     LINE = 64,
 };
-
-INLINE int64_t size_of(ts_dtype t)
-{
-    return t == TS_F32 ? 4 : 2;
-}
 
 /* ---- exponentials ---- */
 
@@ -134,7 +130,7 @@ typedef struct state {
 
 /* A core can have few outstanding cache lines, so memory stays busy only if lines are requested all
  * the time: whatever is done with a block, the next lines ahead are prefetched now and then. */
-INLINE void fetch(uintptr_t *ahead)
+INLINE void fetch_ahead(uintptr_t *ahead)
 {
     __builtin_prefetch((const char *)*ahead);
     *ahead += LINE;
@@ -155,7 +151,7 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
         for (; g < stop; g++, p += GROUP * size_of(t)) {
             vec x[4];
             load(x, p, t);
-            if (g % (4 * LINE / (GROUP * size_of(t))) == 0) fetch(ahead);
+            if (g % (4 * LINE / (GROUP * size_of(t))) == 0) fetch_ahead(ahead);
             const vec of_group = most(most(x[0], x[1]), most(x[2], x[3]));
             put(to->of_group + g * LANES, of_group);
             high = most(of_group, high);
@@ -185,13 +181,13 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
             vec x[BATCH];
             load(x, p + g * GROUP * size_of(t), t);
             load(x + BATCH / 2, p + (g + 1) * GROUP * size_of(t), t);
-            for (int64_t i = 0; i < 2 * lines; i++) fetch(ahead);
+            for (int64_t i = 0; i < 2 * lines; i++) fetch_ahead(ahead);
             add_weights(sum, x, BATCH, &w);
         }
         for (; g < end; g++) {
             vec x[4];
             load(x, p + g * GROUP * size_of(t), t);
-            for (int64_t i = 0; i < lines; i++) fetch(ahead);
+            for (int64_t i = 0; i < lines; i++) fetch_ahead(ahead);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j += BATCH) add_weights(sum, x + j, BATCH < 4 ? BATCH : 4, &w);
         }
@@ -258,7 +254,7 @@ INLINE hits find_hits(const peaks *m, int n_groups, float bar, uintptr_t *ahead)
     for (; eights; eights &= eights - 1) {
         const int begin = __builtin_ctz(eights) * EIGHT;
         uint64_t  bits = 0;
-        fetch(ahead);
+        fetch_ahead(ahead);
 #pragma GCC unroll 8
         for (int g = 0; g < EIGHT; g++)
             bits |= (uint64_t)any_ge(get(m->of_group + (begin + g) * LANES), v) << g;
@@ -279,7 +275,7 @@ INLINE void enter(list *l, const block *b, ts_dtype t, const hits *h, float bar,
             const int g = w * 64 + __builtin_ctzll(bits);
             uint32_t  i = first + (uint32_t)(g * GROUP);
             vec       x[4];
-            fetch(ahead);
+            fetch_ahead(ahead);
             load_in_order(x, g < b->n_groups ? b->p + g * GROUP * size_of(t) : b->rest, t);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; j++, i += LANES) {

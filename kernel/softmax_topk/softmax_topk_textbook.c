@@ -11,8 +11,9 @@
 
 #include "dtype.h"
 #include "softmax_topk_impl.h"
+#include "threads.h"
 
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16, LINE = 64, MAX_SLOTS = 64 };
+enum { LINE = 64, MAX_SLOTS = 64 };
 
 typedef struct row {
     const void *logits;
@@ -134,7 +135,7 @@ static ts_status run(const void *args, const ts_exec *x)
     const uintptr_t past = a->n_vocab ? (uintptr_t)x->workspace % LINE : 0;
     float *const    slots = a->n_vocab ? (float *)((char *)x->workspace + (LINE - past)) : NULL;
     const int64_t   n_slots = count_slots(a);
-    const int       n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int       n = ts_threads(x);
 #pragma omp parallel for num_threads(n < n_slots ? n : (int)n_slots) schedule(dynamic)
     for (int64_t i = 0; i < a->n_rows; i++)
         do_row(a, i, slots ? slots + omp_get_thread_num() * a->n_vocab : NULL);
@@ -142,7 +143,7 @@ static ts_status run(const void *args, const ts_exec *x)
 }
 
 static const ts_impl rows[] = {
-    { "textbook", TS_CPU, 0, FAST, run, workspace, NULL },
+    { "textbook", TS_CPU, 0, TS_HAS_FAST, run, workspace, NULL },
     { 0 },
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk_threads.c - rows over threads; where these are few, parts of rows. */
-#include <omp.h>
 
 #include "softmax_topk_impl.h"
+#include "threads.h"
 
 enum {
     ALL_PARTS = 16,      /* of all rows together; it bounds the workspace, too */
@@ -43,7 +43,7 @@ static size_t part_bytes(const ts_softmax_topk_args *a)
 
 static int count_threads(const ts_softmax_topk_args *a, const ts_exec *x, int64_t n_pieces)
 {
-    const int n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int n = ts_threads(x);
     if (n_pieces <= 1 || a->n_vocab < SMALL / n_pieces) return 1;
     return n < n_pieces ? n : (int)n_pieces;
 }

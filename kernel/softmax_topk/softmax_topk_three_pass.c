@@ -5,13 +5,11 @@
  * No softmax is stored and no workspace is needed, but two of the three passes read the row again.
  * */
 #include <math.h>
-#include <omp.h>
 #include <stdbool.h>
 
 #include "dtype.h"
 #include "softmax_topk_impl.h"
-
-enum { FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16 };
+#include "threads.h"
 
 typedef struct row {
     const void *logits;
@@ -93,7 +91,7 @@ static void do_row(const ts_softmax_topk_args *a, int64_t number)
 static ts_status run(const void *args, const ts_exec *x)
 {
     const ts_softmax_topk_args *a = args;
-    const int                   n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int                   n = ts_threads(x);
     if (a->n_rows == 0) return TS_OK;
 #pragma omp parallel for num_threads(n < a->n_rows ? n : (int)a->n_rows) schedule(dynamic)
     for (int64_t i = 0; i < a->n_rows; i++) do_row(a, i);
@@ -101,7 +99,7 @@ static ts_status run(const void *args, const ts_exec *x)
 }
 
 static const ts_impl rows[] = {
-    { "three_pass", TS_CPU, 0, FAST, run, NULL, NULL },
+    { "three_pass", TS_CPU, 0, TS_HAS_FAST, run, NULL, NULL },
     { 0 },
 };
 

@@ -14,6 +14,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "vec_simd.h"
+
 static const float FAR = 80;
 
 /* exp(x) for -FAR < x <= 0, to 1e-7 of itself. Adding `big` rounds to an integer whose lowest bits
@@ -103,25 +105,6 @@ INLINE slopes slopes_of(vec gate, vec up, vec dy)
 }
 
 /* ---- a run ---- */
-
-INLINE int64_t size_of(ts_dtype t)
-{
-    return t == TS_F32 ? 4 : 2;
-}
-
-/* The last few elements with zeros behind them, as if there were a whole vec. */
-INLINE vec fetch(const char *p, ts_dtype t, int n)
-{
-    char copy[4 * LANES] = { 0 };
-    return n == LANES ? widen(p, t) : widen(memcpy(copy, p, (size_t)(n * size_of(t))), t);
-}
-
-INLINE void leave(char *p, ts_dtype t, int n, vec v)
-{
-    char copy[4 * LANES];
-    narrow(n == LANES ? p : copy, t, v);
-    if (n != LANES) memcpy(p, copy, (size_t)(n * size_of(t)));
-}
 
 INLINE void forward_vec(ts_dtype t, const char *gate, const char *up, char *y, int64_t at, int n)
 {

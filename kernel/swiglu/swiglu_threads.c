@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* swiglu_threads.c - divides rows into chunks among threads. Elements are independent. */
-#include <omp.h>
 #include <stdbool.h>
 
 #include "dtype.h"
 #include "row_chunks.h"
 #include "swiglu_impl.h"
+#include "threads.h"
 
 enum { PIECE = 8192 }; /* columns that a thread takes at a time */
 
@@ -18,7 +18,7 @@ typedef struct pieces {
 static pieces pieces_of(int64_t n_rows, int64_t n_cols, int64_t x_stride, int64_t y_stride,
                         const ts_exec *x)
 {
-    const int  most = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
+    const int  most = ts_threads(x);
     const bool dense = n_rows > 0 && n_cols == x_stride && n_cols == y_stride;
     pieces     p = { dense ? n_rows * n_cols : n_cols, 0, 0, 1 };
     p.across = ts_ceil_div(p.n_cols, PIECE);

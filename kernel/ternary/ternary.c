@@ -4,11 +4,7 @@
 #include "cpu.h"
 #include "ternary_impl.h"
 
-enum {
-    FAST = TS_HAS_F32 | TS_HAS_BF16 | TS_HAS_F16,
-    ANY = FAST | TS_HAS_F64,
-    LATENT = TS_HAS_F32, /* of pack and unpack: activations do not come into it */
-};
+enum { LATENT = TS_HAS_F32 }; /* of pack and unpack: activations do not come into it */
 
 /* clang-format off */
 const ts_impl ts_ternary_pack_impls[] = {
@@ -28,26 +24,26 @@ const ts_impl ts_ternary_unpack_impls[] = {
 };
 
 const ts_impl ts_ternary_linear_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_cuda" },
-    TS_SIMD_SIZED_IMPLS(FAST, ts_ternary_linear)
-    { "ref", TS_CPU, 0, ANY, ts_ternary_linear_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_cuda" },
+    TS_SIMD_SIZED_IMPLS(TS_HAS_FAST, ts_ternary_linear)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_ternary_linear_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_linear_packed_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_packed_cuda" },
-    TS_SIMD_SIZED_IMPLS(FAST, ts_ternary_linear_packed)
-    { "ref", TS_CPU, 0, ANY, ts_ternary_linear_packed_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_packed_cuda" },
+    TS_SIMD_SIZED_IMPLS(TS_HAS_FAST, ts_ternary_linear_packed)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_ternary_linear_packed_ref, NULL, NULL },
     { 0 },
 };
 
 const ts_impl ts_ternary_linear_backward_impls[] = {
-    { "sm90", TS_CUDA, TS_SM90, FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
-    { "cuda", TS_CUDA, TS_SM80, FAST, NULL, NULL, "ts_ternary_linear_backward_cuda" },
-    TS_SIMD_IMPLS(FAST, ts_ternary_linear_backward, ts_ternary_threads_backward_workspace)
-    { "ref", TS_CPU, 0, ANY, ts_ternary_linear_backward_ref, NULL, NULL },
+    { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_backward_sm90" },
+    { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_backward_cuda" },
+    TS_SIMD_IMPLS(TS_HAS_FAST, ts_ternary_linear_backward, ts_ternary_threads_backward_workspace)
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_ternary_linear_backward_ref, NULL, NULL },
     { 0 },
 };
 /* clang-format on */

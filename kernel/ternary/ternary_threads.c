@@ -4,6 +4,8 @@
 #include <omp.h>
 
 #include "ternary_impl.h"
+#include "threads.h"
+#include "whole.h"
 
 enum {
     GROUP = TS_TERNARY_GROUP,
@@ -13,20 +15,10 @@ enum {
     LINE = 64,
 };
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int count_threads(const ts_exec *x, double work, int64_t n_pieces)
 {
-    const int64_t n = x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
-    return work < SMALL || n_pieces < 2 ? 1 : (int)smaller(n, n_pieces);
+    const int64_t n = ts_threads(x);
+    return work < SMALL || n_pieces < 2 ? 1 : (int)ts_lesser(n, n_pieces);
 }
 
 static double weights_of(const ts_ternary_linear_dims *d)
@@ -129,7 +121,7 @@ static int64_t table_floats(const ts_ternary_linear_dims *d, const ts_ternary_st
 
 static int64_t sum_floats(const ts_ternary_linear_dims *d)
 {
-    return ceil_div(d->n_out, TS_TERNARY_BLOCK) * TS_TERNARY_BLOCK;
+    return ts_ceil_div(d->n_out, TS_TERNARY_BLOCK) * TS_TERNARY_BLOCK;
 }
 
 /* Rows of `in` together: what their tables leave room for. It changes no bit. */
@@ -137,7 +129,7 @@ static int64_t count_rows(const ts_ternary_linear_dims *d, const ts_ternary_step
 {
     const int64_t each = table_floats(d, steps) * (int64_t)sizeof(float);
     const int64_t room = each > 0 ? TABLES / each : steps->rows;
-    return smaller(d->n_rows, room < 1 ? 1 : smaller(room, steps->rows));
+    return ts_lesser(d->n_rows, room < 1 ? 1 : ts_lesser(room, steps->rows));
 }
 
 static size_t forward_bytes(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
@@ -157,7 +149,7 @@ static float shrink_of(const forward *f, int64_t row)
 /* Sums of n_rows rows, or 0 where there are no inputs; true where all are finite. */
 static bool multiply(const forward *f, int64_t row, int n_rows, const float *shrink)
 {
-    const int64_t n_groups = f->m.n_groups, n_blocks = ceil_div(f->d->n_out, TS_TERNARY_BLOCK);
+    const int64_t n_groups = f->m.n_groups, n_blocks = ts_ceil_div(f->d->n_out, TS_TERNARY_BLOCK);
     const int64_t each = GROUP * f->steps->table;
     bool          finite = true;
     if (n_groups == 0) {
@@ -190,9 +182,10 @@ static ts_status run_forward(const forward *f, bool examine)
     const int64_t                 step = count_rows(d, f->steps);
     if (d->n_rows == 0 && examine && !ts_ternary_sound(&f->m)) return TS_E_FORMAT;
     for (int64_t row = 0; row < d->n_rows; row += step) {
-        const int n = (int)smaller(step, d->n_rows - row);
+        const int n = (int)ts_lesser(step, d->n_rows - row);
         float     shrink[TS_TERNARY_ROWS];
-        const int n_threads = n * (d->n_in + d->n_out) < SMALL ? 1 : (int)smaller(n, f->n_threads);
+        const int n_threads =
+            n * (d->n_in + d->n_out) < SMALL ? 1 : (int)ts_lesser(n, f->n_threads);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
         for (int r = 0; r < n; r++) shrink[r] = shrink_of(f, row + r);
         const bool finite = multiply(f, row, n, shrink);
@@ -215,7 +208,7 @@ static forward forward_of(const ts_ternary_linear_dims *d, const ts_exec *x,
     f.tables = take(&room, (size_t)(n_rows * table_floats(d, steps)) * sizeof(float));
     f.sums = take(&room, (size_t)(n_rows * f.sum_stride) * sizeof(float));
     f.n_threads =
-        count_threads(x, weights_of(d) * (double)n_rows, ceil_div(d->n_out, TS_TERNARY_BLOCK));
+        count_threads(x, weights_of(d) * (double)n_rows, ts_ceil_div(d->n_out, TS_TERNARY_BLOCK));
     return f;
 }
 
@@ -261,7 +254,7 @@ ts_status ts_ternary_threads_linear(const void *args, const ts_exec *x,
 static int64_t backward_pieces(const ts_ternary_linear_dims *d)
 {
     const int64_t tiles =
-        ceil_div(d->n_rows, TS_TERNARY_TILE) + ceil_div(d->n_out, TS_TERNARY_TILE);
+        ts_ceil_div(d->n_rows, TS_TERNARY_TILE) + ts_ceil_div(d->n_out, TS_TERNARY_TILE);
     return tiles * ts_ternary_groups(d->n_in);
 }
 
@@ -283,9 +276,9 @@ ts_status ts_ternary_threads_backward(const void *args, const ts_exec *x,
     const ts_ternary_linear_backward_args *a = args;
     const ts_ternary_linear_dims          *d = &a->d;
     const int64_t                          n_groups = ts_ternary_groups(d->n_in);
-    const int64_t             dx_tiles = ceil_div(d->n_rows, TS_TERNARY_TILE) * n_groups;
+    const int64_t             dx_tiles = ts_ceil_div(d->n_rows, TS_TERNARY_TILE) * n_groups;
     const int64_t             n_outs = TS_TERNARY_TILE * steps->dw_tiles;
-    const int64_t             dw_tiles = ceil_div(d->n_out, n_outs) * n_groups;
+    const int64_t             dw_tiles = ts_ceil_div(d->n_out, n_outs) * n_groups;
     const int                 n_threads = backward_threads(d, x);
     char                     *room = x->workspace;
     uint8_t *const            code = take(&room, code_bytes(d));

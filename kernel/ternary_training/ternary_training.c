@@ -4,12 +4,12 @@
  *
  * Nothing of the caller's memory or of the handle is written before everything has succeeded. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "cpu.h"
 #include "norm.h"
 #include "ternary_training_impl.h"
+#include "threads.h"
 #include "touchstone/adamw.h"
 
 enum { MOST_HEAD_DIM = 256 }; /* of attention */
@@ -93,11 +93,6 @@ static ts_status check_dims(const ts_ternary_dims *d)
     return sound ? TS_OK : TS_E_ARG;
 }
 
-static int thread_count(const ts_exec *x)
-{
-    return x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
-}
-
 /* A pass over n_batch by n_tok in the workspace of x; of x->workspace NULL its size alone. */
 static ts_status plan(const ts_ternary_dims *d, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                       ts_ternary_pass *p, size_t *n_bytes)
@@ -105,7 +100,7 @@ static ts_status plan(const ts_ternary_dims *d, const ts_exec *x, int64_t n_batc
     size_t inner;
     *p = (ts_ternary_pass) { .d = *d };
     ts_ternary_layers(p, n_batch, n_tok);
-    p->x = (ts_exec) { .device = x->device, .n_threads = thread_count(x), .deterministic = 1 };
+    p->x = (ts_exec) { .device = x->device, .n_threads = ts_threads(x), .deterministic = 1 };
     const ts_status s = ts_ternary_inner_bytes(d, &p->x, &inner);
     if (s) return s;
     const size_t own = ts_ternary_lay(p, x->workspace ? ts_scratch(x) : NULL);

@@ -3,8 +3,8 @@
  * are never read. Threads share the row. */
 #include <float.h>
 #include <math.h>
-#include <omp.h>
 
+#include "threads.h"
 #include "touchstone/softmax_topk.h"
 #include "tree_verify_impl.h"
 
@@ -66,7 +66,7 @@ static int32_t draw(const ts_tree_chooser *c, const float *x, double max, double
 {
     const double  t = ts_tree_scale(c);
     const int64_t n = c->n_vocab, n_pieces = ts_tree_pieces(n);
-    const int64_t most = c->inner.n_threads > 0 ? c->inner.n_threads : omp_get_max_threads();
+    const int64_t most = ts_threads(&c->inner);
     const int     n_threads = n < SMALL ? 1 : (int)ts_lesser(most, n_pieces);
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n_pieces; i++)

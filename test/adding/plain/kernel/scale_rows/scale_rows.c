@@ -2,10 +2,8 @@
 /* scale_rows.c - API entry point and dispatch table of scale_rows. */
 #include "scale_rows_impl.h"
 
-enum { ANY = TS_HAS_F32 | TS_HAS_F64 | TS_HAS_F16 | TS_HAS_BF16 };
-
 const ts_impl ts_scale_rows_impls[] = {
-    { "ref", TS_CPU, 0, ANY, ts_scale_rows_ref, NULL, NULL },
+    { "ref", TS_CPU, 0, TS_HAS_ANY, ts_scale_rows_ref, NULL, NULL },
     { 0 },
 };
 
