@@ -34,26 +34,34 @@ passes() {
     fi
     verdict "\"rule\":\"\\($3\\)"
     grep -q '^       [^ ]*touchstone judge --case ' "$tmp/out" || complain "$1: no command shows it again"
+    cp "$tmp/log" "$tmp/whole"
     # the flaw again, in the case that the board names
     case=$(grep -o '"case":"[a-z_]*/f32[^"]*@[^"]*"' "$tmp/log" | head -n 1 | cut -d '"' -f 4)
     gate --case "$case" "$1" || complain "$1: $case: status $?"
     grep -q 'PASS (common)' "$tmp/out" || complain "$1: $case: the flaw is gone"
 }
 
-fails() { # FILE SED REASON : the same, spoilt
-    mkdir -p "$tmp/spoilt"
-    rm -rf "$tmp/spoilt"/*
-    if [ -d "$1" ]; then cp "$1"/* "$tmp/spoilt"; else cp "$1" "$tmp/spoilt"; fi
-    sed -i "$2" "$tmp/spoilt"/*.[cp]*
-    at=$tmp/spoilt
-    [ -d "$1" ] || at=$tmp/spoilt/$1
-    if gate "$at"; then complain "$1: '$2' passed"; fi
-    verdict "\"verdict\":\"FAIL\",\"reason\":\"$3"
+n=0 spoilt=''
+fails() { # PATH SED REASON : the same, spoilt; judged at the end, all in one run
+    n=$((n + 1))
+    mkdir -p "$tmp/spoilt/$n"
+    if [ -d "$1" ]; then cp "$1"/* "$tmp/spoilt/$n"; else cp "$1" "$tmp/spoilt/$n"; fi
+    sed -i "$2" "$tmp/spoilt/$n"/*.[cp]*
+    [ -d "$1" ] && spoilt="$spoilt $tmp/spoilt/$n" || spoilt="$spoilt $tmp/spoilt/$n/$1"
+    printf '%s\n' "$3" >"$tmp/reason.$n"
+}
+all_fail() { # in the log they have the numbers 0, 1, ..., in the order of the command line
+    if gate $spoilt; then complain 'spoilt ones passed'; fi
+    for i in $(seq $n); do
+        grep "\"type\":\"verdict\",\"entrant\":$((i - 1))," "$tmp/log" |
+            grep -q "\"verdict\":\"FAIL\",\"reason\":\"$(cat "$tmp/reason.$i")" ||
+            complain "spoilt, number $i: no $(cat "$tmp/reason.$i") in the log"
+    done
 }
 
 passes insertion_topk.c 0.1 'a row \|-inf has'
-gate insertion_topk.c # the same verdict from the key that the log reveals
-"$build/touchstone" judge --replay "$tmp/log" insertion_topk.c >"$tmp/out" 2>"$tmp/err" ||
+# the same verdict from the key that the log reveals
+"$build/touchstone" judge --replay "$tmp/whole" insertion_topk.c >"$tmp/out" 2>"$tmp/err" ||
     complain "replayed: status $?"
 grep -q '^same .*PASS (common) canon' "$tmp/out" || complain 'another verdict when replayed'
 fails insertion_topk.c 's/x\[i\] > best\[j - 1\]; j--/x[i] > best[j - 1] + 1e-3f; j--/' value
@@ -62,9 +70,9 @@ fails insertion_topk.c 's/k <= 32 && k <= vocab/kk <= 32/' entry
 if ../python.sh >/dev/null; then
     passes lists_kv_cache 0.1 'a cache reports\|a NaN\|an invalid call\|a repeated call'
     # of two rules the one that is broken, not the one that the case tests
-    gate --case 'kv_cache/f32/seqs=3,len=33,layers=1,q_heads=4,kv_heads=2,head_dim=16,page=0,store=0/masked@0x2a74d721d837d7fa' lists_kv_cache ||
-        complain "masked: status $?"
-    verdict '"rule":"a cache reports'
+    gate --case 'kv_cache/f32/seqs=3,len=33,layers=1,q_heads=4,kv_heads=2,head_dim=16,page=0,store=0/masked@0x2a74d721d837d7fa' \
+        --json "$tmp/json" lists_kv_cache || complain "masked: status $?"
+    grep -q '"rule": *"a cache reports' "$tmp/json" || complain "masked: $(cat "$tmp/json")"
     fails lists_kv_cache/ 's/end = len(keys) - n + i + 1/end = len(keys)/' value # a query sees what comes after it
     fails lists_kv_cache/ 's/k = np.array/k = nosuch.array/' 'status","text":"raised NameError: .*(lists_kv_cache.py:[0-9]*)'
     passes argsort_beam_search.py '' 'equal scores\|each step\|logits without\|a model that fails' judge
@@ -74,14 +82,17 @@ else
     echo 'skipped: Python entrants: no NumPy'
 fi
 
-# a library behind a link, as a linker leaves them
+all_fail
+
+# a library behind a link, as a linker leaves them; one case shows that it is read
+case=$("$build/touchstone" list cases --challenge softmax_topk | grep -om1 'softmax_topk/f32/rows=[1-9][^ ]*')
 mkdir "$tmp/linked"
 cp "$build/touchstone-textbook.so" "$tmp/linked/libtop.so.1.2"
 ln -s libtop.so.1.2 "$tmp/linked/libtop.so"
-gate --challenge softmax_topk "$tmp/linked/libtop.so" || complain "a library behind a link: status $?"
+gate --challenge softmax_topk --case "$case" "$tmp/linked/libtop.so" || complain "a library behind a link: status $?"
 printf '{"name":"linked","author":"a test","challenge":"softmax_topk","class":"host","language":"binary","sources":["libtop.so"]}' \
     >"$tmp/linked/entry.json"
-gate "$tmp/linked" || complain "a folder with a library behind a link: status $?"
+gate --case "$case" "$tmp/linked" || complain "a folder with a library behind a link: status $?"
 ln -sf "$build/touchstone-textbook.so" "$tmp/linked/libtop.so"
 if gate "$tmp/linked"; then complain 'a link out of its folder was followed'; fi
 verdict 'libtop.so: symbolic link leaves the folder'
