@@ -62,30 +62,6 @@ TEST(without_a_fill_the_inputs_are_the_same)
     ts_cage_stop(&k);
 }
 
-/* The same case again is laid out alike by every task: blocks are filled in place. */
-TEST(the_layout_does_not_depend_on_the_seed)
-{
-    int n = 0, n_cover = 0;
-    for (int t = 0; ts_tasks[t]; t++)
-        for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
-            unsigned char args[TS_CALL_ARGS], *first[TS_MAX_BUFS];
-            ts_arena      m;
-            if (c->use & TS_USE_COVER && n_cover++ % 8) continue; /* they are many, and alike */
-            if (c->dim[0] * c->dim[1] > 20000 || c->dim[2] > 1000) continue;
-            assert_true(ts_tasks[t]->args_bytes <= TS_CALL_ARGS);
-            assert_true(ts_arena_open(&m));
-            ts_arena_setup(&m, ts_tasks[t], c, 1, args);
-            const int n_bufs = m.n;
-            for (int i = 0; i < n_bufs; i++) first[i] = m.buf[i].p;
-            ts_arena_setup(&m, ts_tasks[t], c, 0xfeedbeef, args);
-            assert_int_equal(m.n, n_bufs);
-            for (int i = 0; i < n_bufs; i++) assert_ptr_equal(m.buf[i].p, first[i]);
-            ts_arena_close(&m);
-            n++;
-        }
-    assert_true(n > 10);
-}
-
 /* ---- the late canary: a line of the input is not there before go ---- */
 
 typedef struct watcher {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_hostile.c - tests the untimed calls between timed ones: the families of each task, that
- * their buffers are the timed ones, and that the expected outputs follow from the inputs. */
+/* unit_hostile.c - tests the untimed calls between timed ones: their families, their buffers, which
+ * are the timed ones, their expected outputs; and that no layout depends on a seed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,4 +96,31 @@ TEST(of_softmax_there_are_these)
     ts_hostile_of(t, timed, 8, again);
     for (int k = 0; k < n; k++) n_moved += strcmp(all[k].family, again[k].family) != 0;
     assert_true(n_moved > n / 2);
+}
+
+/* The same case again is laid out alike by every task: blocks are filled in place. */
+static const double MOST_BYTES = 1e8; /* caches of gigabytes take seconds each */
+
+TEST(the_layout_does_not_depend_on_the_seed)
+{
+    int n = 0, n_cover = 0;
+    for (int t = 0; ts_tasks[t]; t++)
+        for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
+            unsigned char args[TS_CALL_ARGS], *first[TS_MAX_BUFS];
+            ts_arena      m;
+            if (c->use & TS_USE_COVER && n_cover++ % 8) continue; /* they are many, and alike */
+            if (c->dim[0] * c->dim[1] > 20000 || c->dim[2] > 1000) continue;
+            if (ts_tasks[t]->cost(c).bytes > MOST_BYTES) continue;
+            assert_true(ts_tasks[t]->args_bytes <= TS_CALL_ARGS);
+            assert_true(ts_arena_open(&m));
+            ts_arena_setup(&m, ts_tasks[t], c, 1, args);
+            const int n_bufs = m.n;
+            for (int i = 0; i < n_bufs; i++) first[i] = m.buf[i].p;
+            ts_arena_setup(&m, ts_tasks[t], c, 0xfeedbeef, args);
+            assert_int_equal(m.n, n_bufs);
+            for (int i = 0; i < n_bufs; i++) assert_ptr_equal(m.buf[i].p, first[i]);
+            ts_arena_close(&m);
+            n++;
+        }
+    assert_true(n > 10);
 }
