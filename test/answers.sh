@@ -15,7 +15,9 @@ done
 [ "$(ls "$tmp/prompts/c" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || fail 'not one prompt a challenge'
 
 python=$(test/python.sh || true)
-"$build/touchstone" judge example/contest --no-timing --depth quick --seed 1 --log "$tmp/log" --json "$tmp/verdicts" >"$tmp/out" 2>"$tmp/err"
+cp -r example/contest "$tmp/contest"
+echo 'an answer?' >"$tmp/contest/hasty/softmax.md"
+"$build/touchstone" judge "$tmp/contest" --no-timing --depth quick --seed 1 --log "$tmp/log" --json "$tmp/verdicts" >"$tmp/out" 2>"$tmp/err"
 status=$?
 [ $status = 3 ] && { echo "skipped: $(tail -n 1 "$tmp/err")" && exit 77; }
 [ $status = 1 ] || fail "exit status $status, expected 1: some answers are wrong: $(tail -n 1 "$tmp/err")"
@@ -34,6 +36,11 @@ says hasty sample-2 softmax_topk PASS ''
 says hasty sample-3 softmax_topk FAIL build
 says chatty sample-2 softmax_topk FAIL entry
 if [ -n "$python" ]; then says chatty sample-1 softmax_topk PASS ''; fi
+for line in 'careful *softmax_topk *PASS' 'hasty/sample-1 *softmax_topk *FAIL value' 'hasty/sample-2 *softmax_topk *PASS'; do
+    grep -q "$line" "$tmp/err" || fail "no line '$line': $(cat "$tmp/err")"
+done
+grep -q 'files* ignored, such as .*/hasty/softmax.md' "$tmp/err" || fail "a file is ignored silently: $(cat "$tmp/err")"
+! grep -q '"type":"time"' "$tmp/log" || fail 'correctness alone took times'
 grep -q '"block":"code block 2 of 3, from line ' "$tmp/log" || fail 'the log does not say which code block'
 [ "$(grep -c '"type":"source"' "$tmp/log")" = 7 ] || fail 'the log does not have the source of every answer'
 for file in careful/softmax_topk.c hasty/softmax_topk/sample-1.c; do
