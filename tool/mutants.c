@@ -87,16 +87,47 @@ static void examine(ts_check *r, const ts_exam *e, suspect *q)
     ts_worker_stop(&q->worker);
 }
 
+typedef struct priced {
+    const ts_case *c;
+    double         work; /* bytes and flops together */
+} priced;
+
+static int cheaper(const void *a, const void *b)
+{
+    const priced *x = a, *y = b;
+    if (x->work != y->work) return x->work < y->work ? -1 : 1;
+    return (x->c > y->c) - (x->c < y->c);
+}
+
+/* The cases for mutants of a device, the cheapest first: those catch most mutants. To be freed. */
+static priced *by_work(const ts_task *t, ts_device d, int *n)
+{
+    const ts_case *const all = t->cases();
+    int                  n_all = 0;
+    while (all[n_all].use) n_all++;
+    priced *const list = malloc(((size_t)n_all + 1) * sizeof *list);
+    if (!list) abort();
+    *n = 0;
+    for (const ts_case *c = all; c->use; c++) {
+        if (!(c->use & TS_USE_CHECK) || !ts_case_checks(c, d)) continue;
+        const ts_cost cost = t->cost(c);
+        list[(*n)++] = (priced) { c, cost.bytes + cost.flops };
+    }
+    qsort(list, (size_t)*n, sizeof *list, cheaper);
+    return list;
+}
+
 /* Draws and solves each case once, for all mutants not caught yet. */
 static void run_mutants(ts_check *r, const ts_challenge *ch, suspect *list, int n)
 {
     const uint64_t n_seeds = 2; /* one alone does not detect outputs remembered by shape */
-    int            n_caught = 0;
-    for (const ts_case *c = ch->task->cases(); c->use; c++)
-        for (uint64_t s = 0;
-             s < n_seeds && c->use & TS_USE_CHECK && ts_case_checks(c, r->mutant_device); s++) {
-            ts_exam e;
-            bool    open = false;
+    int            n_caught = 0, n_cases;
+    priced *const  cases = by_work(ch->task, r->mutant_device, &n_cases);
+    for (int k = 0; k < n_cases; k++)
+        for (uint64_t s = 0; s < n_seeds; s++) {
+            const ts_case *const c = cases[k].c;
+            ts_exam              e;
+            bool                 open = false;
             for (int i = 0; i < n; i++) {
                 if (!awaits(&list[i], c)) continue;
                 ts_check_progress(r, ch->task->name, list[i].m->name, n_caught, n);
@@ -108,6 +139,7 @@ static void run_mutants(ts_check *r, const ts_challenge *ch, suspect *list, int 
             if (open) ts_exam_close(&e);
         }
     for (int i = 0; i < n; i++) ts_worker_stop(&list[i].worker);
+    free(cases);
 }
 
 static void count_mutant(ts_check *r, const ts_challenge *ch, const suspect *q)
