@@ -78,10 +78,14 @@ class Browser:
             raise SystemExit(f"page: {script}: {got['exceptionDetails']}")
         return got["result"].get("value")
 
+    def mode(self, dark):
+        self.dark = dark
+        self.page("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
     def load(self, path, width=1280, height=900, dark=False):
         self.events = []
         self.page("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        self.page("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.mode(dark)
         self.page("Page.navigate", url=path.resolve().as_uri())
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self.read())
@@ -170,12 +174,13 @@ def whole(b, kind):
 # What sticks out of the page, of the box that holds its table, or of its picture.
 OUTSIDE = """(() => {
   const out = [], name = e => e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 40);
+  const boxes = new Map(), box = e => boxes.get(e) || (boxes.set(e, e.getBoundingClientRect()), boxes.get(e));
   for (const e of document.querySelectorAll('body *')) {
     if (!e.checkVisibility() || e.closest('details:not([open]) > :not(summary)')) continue; // what is folded has a box, too
     if (e.closest('.code pre, pre.plain')) continue; // code scrolls
-    const r = e.getBoundingClientRect(), holder = e.parentElement.closest('.box, figure, .flaw, .key-box > div');
+    const r = box(e), holder = e.parentElement.closest('.box, figure, .flaw, .key-box > div');
     if (!r.width || !r.height) continue;
-    const { left, right } = holder ? holder.getBoundingClientRect() : { left: 0, right: innerWidth };
+    const { left, right } = holder ? box(holder) : { left: 0, right: innerWidth };
     if (r.left < left - 1 || r.right > right + 1 || r.right > innerWidth + 1) out.push(name(e));
     if (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible' && !e.closest('.legend')) out.push('cut: ' + name(e));
   }
@@ -200,14 +205,17 @@ BROKEN = """(() => {
 FAINT = """(() => {
   const parse = s => { const v = s.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number); return s.startsWith('color(') ? [...v.slice(0, 3).map(x => 255 * x), v[3] ?? 1] : [...v.slice(0, 3), v[3] ?? 1]; };
   const light = c => { const l = c.slice(0, 3).map(x => { x /= 255; return x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4; }); return .2126 * l[0] + .7152 * l[1] + .0722 * l[2]; };
-  const out = [];
+  const out = [], styles = new Map();
+  const style = e => {
+    if (!styles.has(e)) { const s = getComputedStyle(e); styles.set(e, { back: parse(s.backgroundColor), opacity: +s.opacity }); }
+    return styles.get(e); };
   for (const e of document.querySelectorAll('#page *, #foot *')) {
     if (e.closest('svg') || !e.checkVisibility() || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
     const layers = [];
     let opacity = 1;
     for (let p = e; p; p = p.parentElement) {
-      const c = parse(getComputedStyle(p).backgroundColor);
-      opacity *= +getComputedStyle(p).opacity;
+      const c = style(p).back;
+      opacity *= style(p).opacity;
       layers.push(c);
       if (c[3] === 1) break;
     }
@@ -216,6 +224,10 @@ FAINT = """(() => {
     if (ratio < 4.5) out.push(ratio.toFixed(2) + ' ' + e.tagName + '.' + e.className + ' ' + e.textContent.slice(0, 30));
   }
   return [...new Set(out)].slice(0, 5); })()"""
+
+# Where everything in sight is. Equal in light and dark, what is true of the layout of one is true of the other.
+PLACES = """[...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && !e.closest('details:not([open]) > :not(summary)'))
+  .map(e => { const r = e.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; }).join()"""
 
 TEXT = "document.querySelector('{}')?.innerText.replace(/\\s+/g, ' ') || ''"
 
@@ -320,16 +332,15 @@ def site(b, build, log, folder, place, widths):
     challenge = folder / "challenge" / (entrants[-1]["task"].replace("/", "-") + ".html")
     for page in (folder / "index.html", entrant, challenge):
         for width in widths:
-            for dark in (False, True):
-                where = f"{log.stem}: {page.name[:40]}, {width} px, {'dark' if dark else 'light'}"
-                b.load(page, width, dark=dark)
-                wide = b.run("document.documentElement.scrollWidth")
-                expect(wide <= width, f"{where}: {wide} px wide")
-                layout(b, where)
-                b.run("document.querySelectorAll('details').forEach(e => e.open = true)")
-                b.run("new Promise(done => setTimeout(done, 50))")
-                layout(b, where + ", unfolded")
-                expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
+            where = f"{log.stem}: {page.name[:40]}, {width} px"
+            b.load(page, width)
+            wide = b.run("document.documentElement.scrollWidth")
+            expect(wide <= width, f"{where}: {wide} px wide")
+            layout(b, where)
+            b.run("document.querySelectorAll('details').forEach(e => e.open = true)")
+            b.run("new Promise(done => setTimeout(done, 50))")
+            layout(b, where + ", unfolded")
+            expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
         for link in b.run("[...new Set([...document.querySelectorAll('#page a')].map(e => e.getAttribute('href')))]"):
             file, _, part = link.partition("#")
             expect((page.parent / file).resolve().is_file() if file else b.run(f"!!document.getElementById({json.dumps(part)})"), f"{page.name}: a link to {link}, which is not there")
@@ -365,9 +376,16 @@ def site(b, build, log, folder, place, widths):
 
 
 def layout(b, where):
+    """The layout in the present mode, light or dark, and the contrast of text in both; ends in the other mode."""
+    modes = ("dark", "light") if b.dark else ("light", "dark")
     for what, script in (("sticks out", OUTSIDE), ("broken name", BROKEN), ("faint", FAINT), ("unreadable", SMALL)):
         found = b.run(script)
-        expect(not found, f"{where}: {what}: {found}")
+        expect(not found, f"{where}, {modes[0]}: {what}: {found}")
+    places = b.run(PLACES)
+    b.mode(not b.dark)
+    found = b.run(FAINT)
+    expect(not found, f"{where}, {modes[1]}: faint: {found}")
+    expect(b.run(PLACES) == places, f"{where}: other places in dark than in light")
 
 
 def small(path):
@@ -458,26 +476,30 @@ def main():
             subprocess.run([build / "touchstone", "report", log, "--out", tmp / kind], check=True, stdout=subprocess.DEVNULL)
             index = tmp / kind / "index.html"
             for width in WIDTHS:
-                for dark in (False, True):
-                    where = f"{kind}, {width} px, {'dark' if dark else 'light'}"
-                    b.load(index, width, dark=dark)
-                    wide = b.run("document.documentElement.scrollWidth")
-                    expect(wide <= width, f"{where}: {wide} px wide")
-                    if shots != tmp:
-                        b.shot(shots / (where.replace(", ", "-").replace(" px", "") + ".png"))
-                    whole(b, kind)
-                    if kind != "empty":
-                        board_first(b, where)
-                        explained(b, log, where)
-                        filters(b, log, where)
-                    layout(b, where)
-                    if width < 560 and "x" in kind and kind != "1x1":
-                        unfolds(b, where)
-                    folded(b, log, where)
-                    b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")
-                    b.run("new Promise(done => setTimeout(done, 50))")
-                    layout(b, where + ", unfolded")
-                    expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
+                where = f"{kind}, {width} px"
+                if shots != tmp:
+                    for mode in ("light", "dark"):
+                        b.load(index, width, dark=mode == "dark")
+                        b.shot(shots / f"{kind}-{width}-{mode}.png")
+                b.load(index, width)
+                wide = b.run("document.documentElement.scrollWidth")
+                expect(wide <= width, f"{where}: {wide} px wide")
+                whole(b, kind)
+                if kind != "empty":
+                    board_first(b, where)
+                    explained(b, log, where)
+                    filters(b, log, where)
+                layout(b, where)
+                if width < 560 and "x" in kind and kind != "1x1":
+                    unfolds(b, where)
+                folded(b, log, where)
+                b.run("document.querySelectorAll('section:nth-of-type(-n+3) details').forEach(e => e.open = true)")
+                b.run("new Promise(done => setTimeout(done, 50))")
+                layout(b, where + ", unfolded")
+                expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
+            b.load(index, dark=True)  # begun in dark: a script could ask for the mode
+            whole(b, kind)
+            expect(not list(b.complaints()), f"{kind}, dark: {list(b.complaints())}")
             if kind == "full":
                 b.load(index)
                 hostile(b), sorting(b)
@@ -486,9 +508,7 @@ def main():
                 (shots / "full.pdf").write_bytes(base64.b64decode(b.page("Page.printToPDF", preferCSSPageSize=True)["data"]))
             print(f"{kind}: three widths, light and dark")
         for kind, place in SITES.items():
-            log = tmp / f"{kind}-site.log"
-            subprocess.run([build / "test" / "make_log", log, kind], check=True)
-            site(b, build, log, tmp / f"{kind}-site", place, WIDTHS)
+            site(b, build, tmp / f"{kind}.log", tmp / f"{kind}-site", place, WIDTHS)
             print(f"{kind}: a site of {len(list((tmp / f'{kind}-site').glob('**/*.html')))} pages")
         b.close()
     return 0
