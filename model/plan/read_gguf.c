@@ -75,7 +75,7 @@ static void keep_all(reader *r)
     for (int64_t i = 0; i < ts_gguf_keys(r->g); i++) {
         cut(ts_gguf_key(r->g, i), key);
         const double v = ts_gguf_most(r->g, i);
-        keep(r, key, v < TS_PLAN_MOST ? (int64_t)v : 0);
+        keep(r, key, v < (double)TS_PLAN_MOST ? (int64_t)v : 0);
     }
 }
 
