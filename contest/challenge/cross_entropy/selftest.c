@@ -56,9 +56,8 @@ static void check_sums(const char *name, const char *what, const args *a, const 
 static void check(const char *name, const args *a, double before)
 {
     const int64_t R = a->n_rows, V = a->n_vocab, D = a->n_hidden;
-    double       *dw = calloc((size_t)(V * D) + 1, 8), *size = calloc((size_t)(V * D) + 1, 8);
-    double       *dh = calloc((size_t)D, 8), *dh_size = calloc((size_t)D, 8), total = 0, n = 0;
-    if (!dw || !size || !dh || !dh_size) abort();
+    double       *dw = fresh(V * D), *size = fresh(V * D), *dh = fresh(D), *dh_size = fresh(D);
+    double        total = 0, n = 0;
     for (int64_t i = 0; i < R; i++) n += a->target[i] != a->ignore_index;
     const double g = a->mean && n > 0 ? a->scale / n : a->scale;
     for (int64_t k = 0; k < V * D; k++) dw[k] = before, size[k] = fabs(before);
