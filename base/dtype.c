@@ -62,3 +62,38 @@ uint8_t ts_narrow_e4m3(double v)
     frexp(a, &e);
     return (uint8_t)(sign | (unsigned)(e + 6) << 3 | ((unsigned)ldexp(a, 4 - e) & 7u));
 }
+
+/* ---- poison ---- */
+
+/* Repeated, and a quiet NaN in each float dtype; the last bytes of an element are its exponent. */
+static const unsigned char *poison_of(ts_dtype t)
+{
+    static const unsigned char wide[8] = { 0xa7, 0xc3, 0x96, 0xb4, 0xd2, 0x87, 0xfd, 0xff },
+                               single[8] = { 0xa7, 0xc3, 0xe5, 0xff, 0xa7, 0xc3, 0xe5, 0xff },
+                               half[8] = { 0xe5, 0xff, 0xe5, 0xff, 0xe5, 0xff, 0xe5, 0xff },
+                               byte[8] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff },
+                               index[8] = { 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80 };
+    return t == TS_F64                   ? wide
+           : t == TS_F32                 ? single
+           : t == TS_F16 || t == TS_BF16 ? half
+           : t == TS_I32                 ? index
+                                         : byte;
+}
+
+void ts_poison(ts_dtype t, void *p, size_t n_bytes)
+{
+    const unsigned char *const of = poison_of(t);
+    unsigned char             *to = p;
+    size_t                     i = 0;
+    for (; i + 8 <= n_bytes; i += 8) memcpy(to + i, of, 8);
+    memcpy(to + i, of, n_bytes - i);
+}
+
+bool ts_is_poison(ts_dtype t, const void *p, size_t n_bytes)
+{
+    const unsigned char *const of = poison_of(t), *const byte = p;
+    size_t i = 0;
+    for (; i + 8 <= n_bytes; i += 8)
+        if (memcmp(byte + i, of, 8)) return false;
+    return !memcmp(byte + i, of, n_bytes - i);
+}

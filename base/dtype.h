@@ -5,6 +5,7 @@
 #define TS_BASE_DTYPE_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "touchstone/touchstone.h"
@@ -27,13 +28,11 @@ static inline ts_dtype ts_wide(ts_dtype t)
     return t == TS_F64 ? TS_F64 : TS_F32;
 }
 
-/* The value of every byte of an output before it is written: for any float dtype this gives a NaN
- * that no arithmetic produces. For an index it would give -1, which has a meaning, so indices get a
- * value far below any index. */
-static inline int ts_poison_byte(ts_dtype t)
-{
-    return t == TS_I32 ? 0x80 : 0xff;
-}
+/* An output before it is written: for any float dtype a NaN that no arithmetic produces. Ones alone
+ * would not do, which vector comparisons write and PyTorch has for NaN. An index gets a value far
+ * below any index. Bytes are counted from the begin of an element. */
+void ts_poison(ts_dtype t, void *p, size_t n_bytes);
+bool ts_is_poison(ts_dtype t, const void *p, size_t n_bytes);
 
 double   ts_widen_f16(uint16_t h);
 uint16_t ts_narrow_f16(double v);

@@ -141,8 +141,26 @@ TEST(indices_are_stored_as_they_are)
         assert_true(ts_load(i, TS_I32, 1) == values[k] && i[0] == 5 && i[2] == 5);
     }
     assert_true(ts_format_of(TS_I32)->n_bytes == 4 && ts_format_of(TS_I32)->u == 0);
-    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    ts_poison(TS_I32, &poison, sizeof poison);
     assert_true(poison < -1); /* -1 is an answer, and so is whatever is not below it */
+}
+
+/* NaN in every float dtype, and none that vector code makes of a NaN or of a comparison. */
+TEST(poison_is_a_nan_that_nothing_writes)
+{
+    static const ts_dtype of[] = { TS_F32, TS_F64, TS_F16, TS_BF16 };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const size_t  each = ts_format_of(of[i])->n_bytes;
+        unsigned char p[24], ones[8], nan[8];
+        ts_poison(of[i], p, sizeof p);
+        assert_true(ts_is_poison(of[i], p, sizeof p) && isnan(ts_load(p, of[i], 1)));
+        memset(ones, 0xff, sizeof ones);
+        ts_store(nan, of[i], 0, (double)NAN);
+        assert_false(ts_is_poison(of[i], ones, each) || ts_is_poison(of[i], nan, each));
+        p[23] ^= 1;
+        assert_false(ts_is_poison(of[i], p, sizeof p));
+        assert_true(ts_is_poison(of[i], p, sizeof p - each));
+    }
 }
 
 /* ---- rng ---- */

@@ -102,8 +102,7 @@ static void fill_bands(const ts_arena_buf *b)
 
 static void poison_rows(const ts_arena_buf *b)
 {
-    for (int64_t r = 0; r < b->b.n_rows; r++)
-        memset(row_of(b, r), ts_poison_byte(b->b.dtype), row_bytes(b));
+    for (int64_t r = 0; r < b->b.n_rows; r++) ts_poison(b->b.dtype, row_of(b, r), row_bytes(b));
 }
 
 static void map_pages(const ts_arena *m, const ts_arena_buf *a)
@@ -338,15 +337,13 @@ bool ts_arena_outputs_untouched(const ts_arena *m, ts_flaw *f)
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
         if (b->b.role == TS_IN) continue;
-        const int poison = ts_poison_byte(b->b.dtype);
         for (int64_t r = 0; r < b->b.n_rows; r++) {
             const unsigned char *now = row_of(b, r);
-            for (size_t k = 0; k < row_bytes(b); k++) {
-                const size_t at = (size_t)(now - b->p) + k;
-                if (now[k] == (b->initial ? b->initial[at] : poison)) continue;
-                *f = (ts_flaw) { .fault = TS_FAULT_REFUSAL, .what = b->b.name, .row = r };
-                return false;
-            }
+            if (b->initial ? !memcmp(now, b->initial + (now - b->p), row_bytes(b))
+                           : ts_is_poison(b->b.dtype, now, row_bytes(b)))
+                continue;
+            *f = (ts_flaw) { .fault = TS_FAULT_REFUSAL, .what = b->b.name, .row = r };
+            return false;
         }
     }
     return true;

@@ -12,7 +12,7 @@
 #include "buffer.h"
 #include "flaw.h"
 
-/* Outputs are filled with ts_poison_byte, workspaces, which have no dtype, with TS_POISON. */
+/* Outputs are filled with ts_poison, workspaces, which have no dtype, with TS_POISON. */
 enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_POISON = 0xff, TS_BAND = 0xfe };
 
 size_t ts_page(void); /* the system's page size: 4 to 64 KiB */

@@ -129,9 +129,7 @@ static void timed(ts_session *s, const ts_order *o)
 {
     unsigned long long wrong = 0;
     for (int i = 0; i < s->arena->n; i++)
-        if (mirrors[i].stored)
-            must(s, ops->fill(mirrors[i].p, ts_poison_byte(s->arena->buf[i].b.dtype),
-                              mirrors[i].n_bytes));
+        if (mirrors[i].stored) must(s, ops->fill(mirrors[i].p, TS_POISON, mirrors[i].n_bytes));
     flush(s);
     must(s, ops->mark(0, 0));
     ts_session_call(s, o);

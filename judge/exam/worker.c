@@ -157,7 +157,7 @@ static void serve(const ts_function *e, board *d, int fd)
     char              signal;
     s.exec = (ts_exec) { .device = e->device, .deterministic = !e->any_order };
     own_board = d;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL)) _exit(1); /* it would outlive its parent */
     catch_faults();
     ts_cpu_set_mask(e->mask);
     while (read(fd, &signal, 1) == 1) {

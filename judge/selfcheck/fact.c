@@ -56,7 +56,7 @@ _Noreturn static void run(int i, ts_fact_page *page)
     static const int    faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
     const struct rlimit none = { 0, 0 };
     ts_trial            t = { .page = page };
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL)) _exit(1);
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) signal(faults[k], SIG_DFL);
     setrlimit(RLIMIT_CORE, &none);
     trials[i].run(&t);

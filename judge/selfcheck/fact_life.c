@@ -117,7 +117,7 @@ _Noreturn static void work(ts_trial *t, int number, int from, ts_worker_fn *life
     uint64_t handle;
     int      fd;
     char     byte;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL)) _exit(1);
     if (!ts_receive(from, &fd, &byte, 1)) _exit(1);
     ts_trial_open(t);
     ts_trial_must(t, t->d->import_fd(&handle, (void *)(intptr_t)fd, 1),
