@@ -21,7 +21,7 @@ typedef struct work {
     bool            met[MOST][MOST]; /* or need not */
 } work;
 
-static int dtype_number(const ts_cover *v, int cls)
+int ts_cover_dtype(const ts_cover *v, int cls)
 {
     int t = 0;
     for (;; t++)
@@ -50,7 +50,7 @@ int ts_cover_class(const ts_cover *v, const ts_case *c, int axis)
     int       i = 0;
     ts_case   raw = *c;
     if (axis == TS_COVER_DTYPE) {
-        while (i < n && dtype_number(v, i) != (int)c->dtype) i++;
+        while (i < n && ts_cover_dtype(v, i) != (int)c->dtype) i++;
         return i < n ? i : -1;
     }
     if (axis == TS_COVER_FAMILY) {
@@ -101,18 +101,24 @@ static row usual(const ts_cover *v)
 static ts_case least_of(const ts_cover *v, const row *r)
 {
     ts_case c = { .use = v->use | TS_USE_COVER,
-                  .dtype = (ts_dtype)dtype_number(v, r->cls[TS_COVER_DTYPE]),
+                  .dtype = (ts_dtype)ts_cover_dtype(v, r->cls[TS_COVER_DTYPE]),
                   .family = v->family[r->cls[TS_COVER_FAMILY]].name };
     for (int i = TS_COVER_DIMS; i < TS_MAX_AXES; i++)
         if (ts_cover_classes(v, i)) *place(&c, i) = v->dim[i - TS_COVER_DIMS].from[r->cls[i]];
     return c;
 }
 
-static bool allows(const ts_cover *v, ts_case raw)
+ts_case ts_cover_usual(const ts_cover *v)
 {
-    int f = 0;
-    while (strcmp(v->family[f].name, raw.family)) f++;
-    if (!(v->family[f].dtypes >> raw.dtype & 1u)) return false;
+    const row r = usual(v);
+    return least_of(v, &r);
+}
+
+/* In families that the cover lacks, the dtypes are the caller's affair. */
+bool ts_cover_possible(const ts_cover *v, ts_case raw)
+{
+    const int f = ts_cover_class(v, &raw, TS_COVER_FAMILY);
+    if (f >= 0 && !(v->family[f].dtypes >> raw.dtype & 1u)) return false;
     if (v->make) v->make(&raw);
     return !v->allows || v->allows(&raw);
 }
@@ -122,7 +128,7 @@ bool ts_cover_allows(const ts_cover *v, int axis, int cls, int other, int other_
     row r = usual(v);
     r.cls[axis] = cls;
     r.cls[other] = other_cls;
-    return allows(v, least_of(v, &r));
+    return ts_cover_possible(v, least_of(v, &r));
 }
 
 static bool *pair(work *w, int a, int i, int b, int k)
@@ -150,7 +156,7 @@ static void settle(work *w, row *r, bool *settled, int a)
         const int n = gain(w, r, settled, a, i);
         if (n <= most || empties(w->v, a, i)) continue;
         r->cls[a] = i;
-        if (allows(w->v, least_of(w->v, r))) best = i, most = n;
+        if (ts_cover_possible(w->v, least_of(w->v, r))) best = i, most = n;
     }
     r->cls[a] = best;
     settled[a] = true;
@@ -167,7 +173,7 @@ static ts_case values(const work *w, const row *r)
         const int64_t least = *place(&c, a);
         const int64_t last = r->cls[a] + 1 < x->n ? x->from[r->cls[a] + 1] - 1 : x->most;
         *place(&c, a) = least + (int64_t)((bits >> 8) % (uint64_t)(last - least + 1));
-        if (!allows(w->v, c)) *place(&c, a) = least;
+        if (!ts_cover_possible(w->v, c)) *place(&c, a) = least;
     }
     if (w->v->make) w->v->make(&c);
     return c;

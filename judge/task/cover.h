@@ -68,5 +68,12 @@ int ts_cover_class(const ts_cover *v, const ts_case *c, int axis);
 /* Whether a case shows what the two parameters do together; with one twice, what it does. */
 bool ts_cover_shows(const ts_cover *v, const ts_case *c, int axis, int other);
 bool ts_cover_allows(const ts_cover *v, int axis, int cls, int other, int other_cls);
+int  ts_cover_dtype(const ts_cover *v, int cls); /* of a class of TS_COVER_DTYPE */
+
+/* ---- cases as parameters, before `make` ---- */
+
+ts_case ts_cover_usual(const ts_cover *v); /* the usual class of each, its first value */
+/* Whether the task has such a case, and it is affordable. */
+bool ts_cover_possible(const ts_cover *v, ts_case raw);
 
 #endif

@@ -52,8 +52,11 @@ static inline bool ts_case_checks(const ts_case *c, ts_device d)
 /* The expected value of one output element, and its largest allowed error. */
 typedef struct ts_want {
     double value; /* NaN: the output must be NaN */
-    double bound; /* pass if |got - value| <= bound; INFINITY: any value passes */
+    double bound; /* pass if |got - value| <= bound; INFINITY: any value passes; or TS_WRITTEN */
 } ts_want;
+
+/* The bound of an element that may have any value, but must have been written. */
+#define TS_WRITTEN (-1.0)
 
 /* The least work of any implementation, from which the floor (least time) is computed. */
 typedef struct ts_cost {
@@ -102,16 +105,16 @@ typedef struct ts_number {
 typedef struct ts_canon {
     const char *family; /* the cases that test it */
     const char *rule;   /* "equal logits: the lower index first" */
-    bool        open;   /* by the usual contract any output of these cases passes */
+    bool        open;   /* by the usual contract the call may be rejected */
 } ts_canon;
-enum { TS_MAX_CANON = 10 };
+enum { TS_MAX_CANON = 12 };
 
 /* A named number of a case, for an entrant's scope. */
 typedef struct ts_parameter {
     const char *name;
     int64_t     value;
 } ts_parameter;
-enum { TS_MAX_PARAMETERS = 4 };
+enum { TS_MAX_PARAMETERS = 20 };
 
 typedef struct ts_cover   ts_cover;
 typedef struct ts_invalid ts_invalid; /* judge/script/spoil.h */
@@ -163,11 +166,19 @@ typedef struct ts_task {
     const char       *scarce[2];
     const ts_invalid *invalid;                 /* the calls that must be rejected; NULL: none */
     ts_canon          canon[TS_MAX_CANON + 1]; /* a family NULL ends */
-    /* Called after `check` has failed, in cases that are not open. Returns the one rule of the
-     * canon that the output breaks, and adds to *e; or NULL, and where in *f, if the output is
+    /* The rule that a case tests if its family alone does not say so, such as one of extreme
+     * numbers; NULL: none. May be NULL. */
+    const ts_canon *(*canon_of)(const ts_case *c);
+    /* Sets TS_WRITTEN in the wants that the rule of the case is about, of which the usual contract
+     * says nothing, and in no others. Called after the entrant, so it may look at outputs. NULL:
+     * none is excused. */
+    void (*excuse)(const ts_case *c, const void *args, ts_want *want);
+    /* Called after `check` has failed. Keeps wants of TS_WRITTEN. Returns the one rule of the canon
+     * that the output breaks, and adds to *e; or NULL, and where in *f, if the output is
      * wrong by the usual contract. NULL: every failure is wrong by the usual contract. */
     const char *(*common)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e);
+    bool common_decides; /* in open cases too: by the usual contract their calls may be rejected */
     /* Describes the element of a flaw in words; "" if name and index are enough. NULL: always "".
      */
     void (*explain)(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n);
@@ -201,6 +212,26 @@ bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_e
 /* Whether a rejected call left an output as it was: poison. */
 bool ts_check_untouched(ts_buf b, const void *p, ts_flaw *f);
 
+/* For a task's `common`: the rule if the outputs keep the wider bounds of this oracle, otherwise
+ * NULL, and where in *f. The oracle is called after the entrant, so it gets the wants of the canon,
+ * whose values it keeps: a tensor that the call changes in place no longer holds its input. Wants
+ * of TS_WRITTEN and of INFINITY stay. */
+typedef void ts_oracle_of(const ts_case *c, const void *args, ts_want *want);
+typedef bool ts_check_of(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                         ts_errors *e);
+const char  *ts_common_by(ts_oracle_of *wider, ts_check_of *check, const ts_want *want,
+                          size_t n_want, const char *rule, const ts_case *c, const void *args,
+                          ts_flaw *f, ts_errors *e);
+
+/* For a task's `excuse`: n elements; those of them that are NaN by the canon; and, of a buffer
+ * whose wants these are, those that are no finite numbers but should be. */
+void ts_excuse(ts_want *want, int64_t n);
+void ts_excuse_nan(ts_want *want, int64_t n);
+void ts_excuse_nonfinite(ts_buf b, const void *p, ts_want *want);
+
+/* A family of inputs as a clause: "where rows have no unmasked key"; NULL: none is known. */
+const char *ts_family_words(const ts_task *t, const char *family);
+
 /* The number of the optional function that a case tests, or -1. */
 static inline int ts_case_about(const ts_task *t, const ts_case *c)
 {
@@ -233,5 +264,8 @@ uint64_t ts_case_group(const ts_task *t, const ts_case *c);
 
 /* Writes the name of a case: "layernorm_forward/bf16/rows=9,cols=1025,pad=3/offset@0x5eed". */
 void ts_case_string(const ts_task *t, const ts_case *c, uint64_t seed, char *s, size_t n);
+/* Reads a name, of a case in the task's list or not, as one to check; the seed, if any, is after
+ * the '@'. False if the task has no such dimensions, dtype or family: values are not examined. */
+bool ts_case_read(const ts_task *t, const char *name, ts_case *c, uint64_t *seed);
 
 #endif
