@@ -79,6 +79,11 @@
     M(NO_GAIN, "gamma_ignored", VALUE, NULL)                                \
     M(GAIN_0, "gamma_0_has_no_dx", VALUE, "faint")                          \
     M(PULL_TWICE, "lost_half", VALUE, NULL)                                 \
+    M(SUMS_FOR_MEANS, "sums_instead_of_means", VALUE, NULL)                 \
+    M(SUM_FOR_PULL, "second_mean_not_divided", VALUE, NULL)                 \
+    M(NO_MEAN_G, "mean_of_g_missing", VALUE, NULL)                          \
+    M(NO_PULL_XHAT, "mean_of_g_xhat_missing", VALUE, NULL)                  \
+    M(NO_OUTER_RSTD, "dx_without_rstd", VALUE, NULL)                        \
     M(NO_PULL, "no_mean_terms", VALUE, NULL)                                \
     M(EPS_FORGOTTEN, "eps_forgotten", VALUE, "tiny")                        \
     M(DIFFERENCE, "difference_overflows", VALUE, "extreme")                 \

@@ -88,6 +88,9 @@ static void backward_row(const bwd_args *a, int64_t k, trap t)
         avg_xx += xhat * xhat / by;
     }
     if (t == EPS_FORGOTTEN) avg /= avg_xx;
+    if (t == SUMS_FOR_MEANS || t == NO_MEAN_G) avg_g *= t == NO_MEAN_G ? 0 : by;
+    if (t == SUMS_FOR_MEANS || t == SUM_FOR_PULL) avg *= by;
+    if (t == NO_PULL_XHAT) avg = 0;
     for (int64_t c = 0; c < n_written(n, t); c++) {
         const real gain = gain_at(a->gamma, d, c, a->w_offset, t);
         const real g = gain * dy_at(a, row + c, t), xhat = xhat_at(a, k, c, rstd, t);

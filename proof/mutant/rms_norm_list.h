@@ -92,6 +92,7 @@
     M(RSTD2_FIRST, "rstd_squared_underflows", VALUE, "huge")                \
     M(NO_PULL, "no_mean_term", VALUE, NULL)                                 \
     M(PULL_TWICE, "mean_term_doubled", VALUE, NULL)                         \
+    M(SUM_FOR_PULL, "sum_instead_of_mean", VALUE, NULL)                     \
     M(NO_OUTER_RSTD, "no_outer_rstd", VALUE, NULL)                          \
     M(EPS_FORGOTTEN, "eps_forgotten", VALUE, "tiny")                        \
     M(OWN_RSTD, "own_rstd", VALUE, "constant")                              \

@@ -2,6 +2,7 @@
 /* norm_cases.c - what the cases of layer norm and of RMS norm share: shapes, ranges, numbers. */
 #include "norm_cases.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "dtype.h"
@@ -93,6 +94,25 @@ void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged)
 void ts_norm_set_eps(ts_norm_list *l, int first, int power)
 {
     while (first < l->all.n) l->all.c[first++].dim[TS_NORM_EPS] = power;
+}
+
+/* ---- the canon ---- */
+
+const ts_canon *ts_norm_canon(const ts_case *c)
+{
+    static const char *const families[] = { "small", "huge", "extreme", "flat_huge" };
+    static const ts_canon    of_x = {
+           "huge", "results are correct wherever they are representable, even if squares are not",
+           false
+    };
+    static const ts_canon of_eps = { "constant", "eps may be smaller or larger than any float",
+                                     false };
+    const double          eps = ts_norm_eps(c, 1e-5);
+    if (!strncmp(c->family, "nonfinite", 9)) return NULL;
+    for (size_t i = 0; i < COUNT(families); i++)
+        if (ts_is(c, families[i]) && c->dtype != TS_F16)
+            return &of_x; /* whose squares are floats */
+    return c->dtype != TS_F64 && !(eps >= FLT_MIN && eps <= FLT_MAX) ? &of_eps : NULL;
 }
 
 /* ---- numbers ---- */

@@ -50,7 +50,10 @@ void ts_norm_set_eps(ts_norm_list *l, int first, int power);
 /* Of all four descriptors; and of their invalid calls: n_rows, n_cols, row_stride, and dtype. */
 #define TS_NORM_TASK                                                                               \
     .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA, .more_name = { "eps" },                   \
-    .more_says = { "log10(eps); 0: the usual eps of that kind of input" }
+    .more_says = { "log10(eps); 0: the usual eps of that kind of input" },                         \
+    .canon_of = ts_norm_canon
+/* The rule of inputs that leave the range of what squares, sums and eps are usually kept in. */
+const ts_canon *ts_norm_canon(const ts_case *c);
 #define TS_NORM_NONFINITE                                                                          \
     {                                                                                              \
         "nonfinite", "a NaN or infinity makes its own row NaN and no other", true                  \

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "dtype.h"
+
 double *ts_norm_new_row(int64_t n)
 {
     double *row = calloc((size_t)n, sizeof *row);
@@ -82,4 +84,24 @@ double ts_norm_mean(const ts_norm_stats *s)
 double ts_norm_rstd(const ts_norm_stats *s)
 {
     return ldexp(s->rstd.hi, -s->near);
+}
+
+bool ts_norm_leaves_range(ts_dtype t, int64_t n, double largest, double rstd)
+{
+    const ts_format *f = ts_format_of(ts_wide(t));
+    const double     least = f->min_normal / f->u;
+    if (largest > sqrt(f->max / (8 * (double)n)) || rstd > 1 / sqrt(least)) return true;
+    return rstd < cbrt(least) && largest * rstd > 0x1p-20;
+}
+
+bool ts_norm_sum_leaves_range(ts_dtype t, int64_t n, double largest)
+{
+    return largest > ts_format_of(ts_wide(t))->max / (256 * (double)n);
+}
+
+bool ts_norm_gradient_leaves_range(ts_dtype t, int64_t n, double largest, double rstd)
+{
+    const double b = largest * rstd * rstd * rstd, u = ts_format_of(ts_wide(t))->u;
+    return ts_norm_leaves_range(t, n, largest, rstd) || ts_norm_sum_leaves_range(t, n, b) ||
+           ts_norm_sum_leaves_range(t, n, 8 * u * b * largest);
 }

@@ -4,7 +4,10 @@
  *
  * The oracle works in pairs of doubles from the rounded inputs, each row divided by a power of two
  * near its largest number, so that no square leaves the range of double. Bounds are as in bound.h;
- * r has none, since float holds the sum of two 16-bit numbers closely enough to round it right. */
+ * r has none, since float holds the sum of two 16-bit numbers closely enough to round it right.
+ * By the common contract (`any`) sums may be plain loops, that of dw over rows too, and an r below
+ * the smallest normal of accumulation may be taken for 0. What it says nothing about is as in
+ * layernorm.c. */
 #include "touchstone/rms_norm.h"
 
 #include <math.h>
@@ -146,6 +149,17 @@ static double gain_size(const void *w, ts_dtype t, int64_t i, int w_offset)
     return fabs(ts_load(w, t, i)) + w_offset;
 }
 
+static double kappa(int64_t n, bool any)
+{
+    return any ? ts_kappa_any(n) : ts_kappa(n);
+}
+
+/* How far r rstd may be off if r is flushed. */
+static double flushed_part(ts_dtype t, double rstd, bool any)
+{
+    return any ? rstd * ts_format_of(ts_wide(t))->min_normal : 0;
+}
+
 static size_t n_want_forward(const ts_case *c)
 {
     const int64_t R = c->dim[TS_RMS_ROWS], D = c->dim[TS_RMS_COLS];
@@ -153,7 +167,7 @@ static size_t n_want_forward(const ts_case *c)
 }
 
 /* want: y row by row, then rstd, then r row by row where there is a residual */
-static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
+static void oracle_forward_by(const void *args, ts_want *y, bool any)
 {
     const forward_args *a = args;
     const ts_dtype      t = a->dtype;
@@ -161,27 +175,39 @@ static void oracle_forward(const ts_case *c, const void *args, ts_want *y)
     const double        u = ts_format_of(ts_wide(t))->u;
     ts_want            *rstd = y + R * D, *r = rstd + R;
     double             *row = ts_norm_new_row(D);
-    (void)c;
     for (int64_t k = 0; k < R; k++) {
         for (int64_t i = 0; i < D; i++) {
             const int64_t at = k * a->row_stride + i;
             row[i] = ts_load(a->x, t, at);
             if (!a->residual) continue;
-            row[i] = rounded(t, row[i] + ts_load(a->residual, t, at));
+            /* After the call x may have been overwritten. */
+            row[i] = any ? r->value : rounded(t, row[i] + ts_load(a->residual, t, at));
             *r++ = (ts_want) { row[i], 0 };
         }
         const ts_norm_stats s = ts_norm_stats_of(row, D, a->eps, false);
-        const double        rs = ts_norm_rstd(&s);
+        const double        rs = ts_norm_rstd(&s), flushed = flushed_part(t, rs, any);
         for (int64_t i = 0; i < D; i++) {
             const ts_real rhat = ts_norm_xhat(&s, row[i]);
             const ts_real v = ts_real_mul(rhat, gain_of(a->w, t, i, a->w_offset));
-            const double  size = fabs(rhat.hi) * gain_size(a->w, t, i, a->w_offset);
-            *y++ = ts_stored(v.hi, (ts_kappa(D) + ts_kappa(2)) * u * size, t);
+            const double  gain = gain_size(a->w, t, i, a->w_offset), size = fabs(rhat.hi) * gain;
+            *y++ = ts_stored(v.hi, (kappa(D, any) + ts_kappa(2)) * u * size + flushed * gain, t);
         }
-        rstd[k] = ts_stored(rs, rs * ts_kappa(D) * u, ts_wide(t));
+        rstd[k] = ts_stored(rs, rs * kappa(D, any) * u, ts_wide(t));
         if (isnan(rs)) rstd[k].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(row);
+}
+
+static void oracle_forward(const ts_case *c, const void *args, ts_want *want)
+{
+    (void)c;
+    oracle_forward_by(args, want, false);
+}
+
+static void oracle_forward_any(const ts_case *c, const void *args, ts_want *want)
+{
+    (void)c;
+    oracle_forward_by(args, want, true);
 }
 
 static size_t n_want_backward(const ts_case *c)
@@ -191,25 +217,30 @@ static size_t n_want_backward(const ts_case *c)
 
 typedef struct column_sum {
     ts_real dw;
-    double  terms; /* the sum of their magnitudes */
+    double  terms, flushed; /* sums of their magnitudes, and of what flushing takes from them */
+    ts_span span;
 } column_sum;
 
 /* One row: its dx, and its share of the columns' sums. */
-static void oracle_backward_row(const backward_args *a, int64_t r, ts_want *dx, column_sum *sums)
+static void oracle_backward_row(const backward_args *a, int64_t r, ts_want *dx, column_sum *sums,
+                                bool any)
 {
     const ts_dtype t = a->dtype, wide = ts_wide(t);
     const int64_t  D = a->n_cols, row = r * a->row_stride;
     const double   u = ts_format_of(wide)->u, n = (double)D, rstd = ts_load(a->rstd, wide, r);
+    const double   flushed = flushed_part(t, rstd, any);
     ts_real        sum = { 0, 0 };
-    double         size = 0; /* of the average */
+    double         size = 0, g_size = 0; /* of the average, and of g's */
     for (int64_t i = 0; i < D; i++) {
         const double  dy = ts_load(a->dy, t, row + i);
         const ts_real rhat = ts_real_product(ts_load(a->r, t, row + i), rstd);
         const ts_real g = ts_real_mul(gain_of(a->w, t, i, a->w_offset), ts_real_of(dy));
         ts_real_gather(&sum, ts_real_mul(g, rhat));
         size += gain_size(a->w, t, i, a->w_offset) * fabs(dy * rhat.hi) / n;
+        g_size += gain_size(a->w, t, i, a->w_offset) * fabs(dy) / n;
         ts_real_gather_product(&sums[i].dw, rhat, dy);
-        sums[i].terms += fabs(dy * rhat.hi);
+        sums[i].terms += fabs(dy * rhat.hi), sums[i].flushed += fabs(dy) * flushed;
+        if (any) ts_span_add(&sums[i].span, dy * rhat.hi);
     }
     const ts_real avg = ts_real_div(ts_real_gathered(sum), ts_real_of(n));
     for (int64_t i = 0; i < D; i++) {
@@ -220,27 +251,47 @@ static void oracle_backward_row(const backward_args *a, int64_t r, ts_want *dx, 
         const ts_real rest = ts_real_sub(g, ts_real_mul(rhat, avg));
         const ts_real v = ts_real_add(ts_real_mul(ts_real_of(rstd), rest), ts_real_of(dr));
         const double  terms = gain_size(a->w, t, i, a->w_offset) * fabs(dy) + fabs(rhat.hi) * size;
-        dx[i] = ts_stored(v.hi, ts_kappa(D) * u * rstd * terms + ts_kappa(2) * u * fabs(dr), t);
+        const double  lost = rstd * flushed * (fabs(avg.hi) + fabs(rhat.hi) * g_size);
+        dx[i] = ts_stored(v.hi,
+                          kappa(D, any) * u * rstd * terms + ts_kappa(2) * u * fabs(dr) + lost, t);
     }
 }
 
 /* want: dx row by row, then dw */
-static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
+static void oracle_backward_by(const void *args, ts_want *want, bool any)
 {
     const backward_args *a = args;
     const ts_dtype       wide = ts_wide(a->dtype);
     const int64_t        R = a->n_rows, D = a->n_cols;
     const double         u = ts_format_of(wide)->u;
     column_sum          *sums = calloc((size_t)D, sizeof *sums);
-    (void)c;
     if (!sums) abort();
-    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums);
+    for (int64_t r = 0; r < R; r++) oracle_backward_row(a, r, want + r * D, sums, any);
     for (int64_t i = 0; i < D; i++) {
-        const double  had = a->accumulate ? ts_load(a->dw, wide, i) : 0;
-        const ts_real dw = ts_real_add(ts_real_gathered(sums[i].dw), ts_real_of(had));
-        want[R * D + i] = ts_stored(dw.hi, ts_kappa(R) * u * (fabs(had) + sums[i].terms), wide);
+        ts_want      *want_i = &want[R * D + i];
+        const ts_real sum = ts_real_gathered(sums[i].dw);
+        /* After the call dw is what it was, and the sum. */
+        const double had = !a->accumulate ? 0
+                           : any          ? want_i->value - sum.hi
+                                          : ts_load(a->dw, wide, i);
+        const double v = any ? want_i->value : ts_real_add(sum, ts_real_of(had)).hi;
+        const double plain = any ? ts_plain_error(&sums[i].span, R, had, u) : 0;
+        *want_i = ts_stored(
+            v, ts_kappa(R) * u * (fabs(had) + sums[i].terms) + plain + sums[i].flushed, wide);
     }
     free(sums);
+}
+
+static void oracle_backward(const ts_case *c, const void *args, ts_want *want)
+{
+    (void)c;
+    oracle_backward_by(args, want, false);
+}
+
+static void oracle_backward_any(const ts_case *c, const void *args, ts_want *want)
+{
+    (void)c;
+    oracle_backward_by(args, want, true);
 }
 
 /* ---- check, cost ---- */
@@ -267,6 +318,56 @@ static bool check_backward(const ts_case *c, const void *args, const ts_want *wa
     const ts_buf         dw = { "dw", TS_OUT, ts_wide(a->dtype), 1, D, D };
     (void)c;
     return ts_check_buf(dx, a->dx, want, f, e) && ts_check_buf(dw, a->dw, want + R * D, f, e);
+}
+
+static const char *common_forward(const ts_case *c, const void *args, const ts_want *want,
+                                  ts_flaw *f, ts_errors *e)
+{
+    return ts_common_by(oracle_forward_any, check_forward, want, n_want_forward(c), TS_SUMS_RULE, c,
+                        args, f, e);
+}
+
+static const char *common_backward(const ts_case *c, const void *args, const ts_want *want,
+                                   ts_flaw *f, ts_errors *e)
+{
+    return ts_common_by(oracle_backward_any, check_backward, want, n_want_backward(c), TS_SUMS_RULE,
+                        c, args, f, e);
+}
+
+static void excuse_forward(const ts_case *c, const void *args, ts_want *want)
+{
+    const forward_args *a = args;
+    const int64_t       R = a->n_rows, D = a->n_cols;
+    ts_want            *rstd = want + R * D, *r = rstd + R;
+    (void)c;
+    ts_excuse_nan(want, R * (D + 1));
+    for (int64_t k = 0; k < R; k++) {
+        double largest = 0;
+        for (int64_t i = 0; i < D; i++)
+            largest =
+                fmax(largest, fabs(a->residual ? r[k * D + i].value
+                                               : ts_load(a->x, a->dtype, k * a->row_stride + i)));
+        if (ts_norm_leaves_range(a->dtype, D, largest, rstd[k].value) ||
+            ts_norm_sum_leaves_range(a->dtype, 1, a->eps))
+            ts_excuse(want + k * D, D), ts_excuse(&rstd[k], 1);
+    }
+}
+
+static void excuse_backward(const ts_case *c, const void *args, ts_want *want)
+{
+    const backward_args *a = args;
+    const int64_t        R = a->n_rows, D = a->n_cols;
+    (void)c;
+    ts_excuse_nan(want, (R + 1) * D);
+    for (int64_t k = 0; k < R; k++) {
+        double largest = 0;
+        for (int64_t i = 0; i < D; i++)
+            largest = fmax(largest, fabs(ts_load(a->r, a->dtype, k * a->row_stride + i)));
+        if (ts_norm_gradient_leaves_range(a->dtype, D, largest,
+                                          ts_load(a->rstd, ts_wide(a->dtype), k)))
+            ts_excuse(want + k * D, D);
+        if (ts_norm_sum_leaves_range(a->dtype, 1, largest)) ts_excuse(want + R * D, D);
+    }
 }
 
 /* x, and the residual, are read; y, and r, are written. */
@@ -346,6 +447,8 @@ const ts_task ts_task_rms_norm_forward = {
     .cost = cost_forward,
     .invalid = &invalid_forward,
     .canon = { TS_NORM_NONFINITE },
+    .excuse = excuse_forward,
+    .common = common_forward,
 };
 
 const ts_task ts_task_rms_norm_backward = {
@@ -372,4 +475,6 @@ const ts_task ts_task_rms_norm_backward = {
     .cost = cost_backward,
     .invalid = &invalid_backward,
     .canon = { TS_NORM_NONFINITE, { "nonfinite_dy", NONFINITE_DY, true } },
+    .excuse = excuse_backward,
+    .common = common_backward,
 };
