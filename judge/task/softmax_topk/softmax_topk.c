@@ -5,7 +5,16 @@
  * The cases are in softmax_topk_cases.c, their logits in softmax_topk_draw.c. The oracle computes
  * in double from the rounded logits, with a compensated sum. It ranks pairs of logit and index by
  * comparison, in a heap: another method than any that is judged. Index and probability of a place
- * come from the same element, so outputs that were sorted separately fail. */
+ * come from the same element, so outputs that were sorted separately fail.
+ *
+ * The common contract has every textbook formula: z = t x before the softmax, or x / T; p = exp(z -
+ * lse); a sum in one loop; and the k largest of the probabilities instead of the logits. Then z
+ * errs by 2u of itself, z - z_max and the sum by that of z_max too, lse by u of itself and of
+ * z_max. So p errs by (V + 2 |z| + 7 |z_max|) u more than by the canon, as |lse| <= |z_max| + ln V,
+ * and ln V is within kappa; lse by (V + 6 |z_max|) u more. Where that says nothing of p, some is
+ * known of the largest logit, whose z is z_max, and at t = 1, where z is x, of all: z_max + ln sum,
+ * rounded, is no less than z_max and at most 2 ln sum more, so exp(z - lse) is from p / sum to p
+ * sum. */
 #include "touchstone/softmax_topk.h"
 
 #include <float.h>
@@ -57,7 +66,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     *a = (ts_softmax_topk_args) { .dtype = c->dtype, .n_rows = R, .n_vocab = V, .row_stride = S };
     a->k = K;
     /* A float, so that rounding it has no effect. */
-    static const double cool[] = { 1, 0x1p-100, 0x1p60 };
+    static const double cool[] = { 1, 0x1p-100, 0x1p60, 0x1p120 };
     a->inv_temperature = (double)((float)c->dim[4] / 100) * cool[c->dim[COOL]];
     ts_scalar(m, "k", (double)K);
     ts_scalar(m, "inv_temperature", a->inv_temperature);
@@ -169,6 +178,30 @@ static ts_want want_lse(const row_sum *s, const ts_softmax_topk_args *a)
     return (ts_want) { v, a->inv_temperature == 1 ? error : INFINITY };
 }
 
+/* The same by the common contract. Where nothing is known of p it is between 0 and 1. */
+static ts_want want_prob_any(double x, const row_sum *s, const ts_softmax_topk_args *a)
+{
+    ts_want w = want_prob(x, s, a);
+    if (x == -INFINITY) return w;
+    const double t = a->inv_temperature, d = t * (x - s->max);
+    const double share = 2 * fabs(d) + 16 + kappa(a->n_vocab) + (double)a->n_vocab +
+                         2 * fabs(t * x) + 7 * fabs(t * s->max);
+    const double most = w.value * s->sum, least = w.value / s->sum, V = (double)a->n_vocab;
+    const double error = w.bound * s->sum + V * U * most;
+    w.bound = fmin(w.bound + w.value * expm1(share * U), 1);
+    if ((t == 1 || x == s->max) && (most - least) / 2 + error < w.bound)
+        w = (ts_want) { (most + least) / 2, (most - least) / 2 + error };
+    return w;
+}
+
+static ts_want want_lse_any(const row_sum *s, const ts_softmax_topk_args *a)
+{
+    ts_want w = want_lse(s, a);
+    if (isfinite(w.value))
+        w.bound += ((double)a->n_vocab + 6 * fabs(a->inv_temperature * s->max)) * U;
+    return w;
+}
+
 static size_t n_want(const ts_case *c)
 {
     return (size_t)(c->dim[0] * (2 * c->dim[2] + (c->dim[5] != 0)));
@@ -215,24 +248,44 @@ static const char TIES[] = "equal logits are ordered by index, lowest first";
 static const char ALL_MASKED[] =
     "a row of -inf has indices 0 to k - 1, probabilities 0 and lse -inf";
 
+static const char PRECISE[] = "elements are ranked by their logits, and probabilities are as "
+                              "precise as exp(t (x - max)) / sum";
+
+/* Whether probabilities of both, each computed in float, may be in either order. Where both are 0,
+ * one may be that of -inf: PyTorch's topk of its softmax has such orders in every family. */
+static bool is_near(const ts_softmax_topk_args *a, const row_sum *s, double x, double y)
+{
+    const double t = a->inv_temperature, least = 2 * (double)FLT_MIN;
+    const double dx = t * (x - s->max), dy = t * (y - s->max);
+    const double size =
+        fabs(dx) + fabs(dy) + fabs(t * x) + fabs(t * y) + 2 * fabs(t * s->max); /* of errors */
+    if (ts_exp64(dx) / s->sum < least && ts_exp64(dy) / s->sum < least) return true;
+    return fabs(dx - dy) <= (16 + 2 * size) * U;
+}
+
 /* A row by the usual contract: the k largest logits in descending order, each index once, with
- * their probabilities. Equal logits may be in any order. */
-static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want *index,
-                         const ts_want *prob, uint8_t *taken, ts_flaw *f, ts_errors *e)
+ * their probabilities. Equal logits may be in any order; with s, the row's sum, those too whose
+ * probabilities are nearly equal. */
+static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const row_sum *s,
+                         const ts_want *index, ts_want *prob, uint8_t *taken, ts_flaw *f,
+                         ts_errors *e)
 {
     const int32_t *got = a->index + r * a->k;
     const int64_t  n = a->k < a->n_vocab ? a->k : a->n_vocab, begin = r * a->row_stride;
     int64_t        j = 0;
     bool           ok = true;
     for (; j < n && ok; j += ok) {
-        ok = index[j].value >= 0 && got[j] >= 0 && got[j] < a->n_vocab && !taken[got[j]] &&
-             ts_load(a->logits, a->dtype, begin + got[j]) ==
-                 ts_load(a->logits, a->dtype, begin + (int64_t)index[j].value);
+        ok = index[j].value >= 0 && got[j] >= 0 && got[j] < a->n_vocab && !taken[got[j]];
+        if (!ok) break;
+        const double x = ts_load(a->logits, a->dtype, begin + got[j]);
+        const double y = ts_load(a->logits, a->dtype, begin + (int64_t)index[j].value);
+        ok = x == y || (s && is_near(a, s, x, y));
         if (ok) taken[got[j]] = 1;
+        if (ok && s) prob[j] = want_prob_any(x, s, a);
     }
     for (int64_t i = 0; i < j; i++) taken[got[i]] = 0;
     int32_t poison;
-    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    ts_poison(TS_I32, &poison, sizeof poison);
     if (!ok)
         *f = (ts_flaw) { got[j] == poison ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
                          "index",
@@ -249,29 +302,121 @@ static bool row_is_right(const ts_softmax_topk_args *a, int64_t r, const ts_want
     return true;
 }
 
+/* Whether a row of which the usual contract says nothing was written. nan: it is one of NaN. */
+static bool row_is_written(const ts_softmax_topk_args *a, int64_t r, bool nan, ts_want *room,
+                           ts_flaw *f, ts_errors *e)
+{
+    const int64_t K = a->k;
+    const ts_want any = { nan ? NAN : 0, TS_WRITTEN };
+    const ts_buf  index = { "index", TS_OUT, TS_I32, 1, K, K };
+    const ts_buf  prob = { "prob", TS_OUT, TS_F32, 1, K, K };
+    const ts_buf  lse = { "lse", TS_OUT, TS_F32, 1, 1, 1 };
+    for (int64_t j = 0; j < K; j++) room[j] = any;
+    if (a->lse && !ts_check_buf(lse, a->lse + r, &any, f, e)) return f->col = r, false;
+    if (!K || (ts_check_buf(index, a->index + r * K, room, f, e) &&
+               ts_check_buf(prob, a->prob + r * K, room, f, e)))
+        return true;
+    return f->row = r, false;
+}
+
+/* Whether the usual contract says nothing of the row: its first want shows it. */
+static bool row_is_excused(const ts_softmax_topk_args *a, int64_t r, const ts_want *want)
+{
+    return (a->k ? want[r * a->k] : want[a->lse ? r : 0]).bound == TS_WRITTEN;
+}
+
+/* With s by the common contract, without by the canon but for the order of equal logits. prob: room
+ * for the wants of a row. */
+static bool whole_row(const ts_softmax_topk_args *a, int64_t r, const row_sum *s,
+                      const ts_want *want, ts_want *prob, uint8_t *taken, ts_flaw *f, ts_errors *e)
+{
+    const int64_t R = a->n_rows, K = a->k;
+    ts_want       lse = want[2 * R * K + (a->lse ? r : 0)];
+    if (K) memcpy(prob, want + R * K + r * K, (size_t)K * sizeof *prob);
+    if (K && !row_is_right(a, r, s, want + r * K, prob, taken, f, e)) return false;
+    if (s && a->lse) lse = want_lse_any(s, a);
+    const ts_buf one = { "lse", TS_OUT, TS_F32, 1, 1, 1 };
+    if (!a->lse || ts_check_buf(one, a->lse + r, &lse, f, e)) return true;
+    return f->col = r, false;
+}
+
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
     const ts_softmax_topk_args *a = args;
-    const int64_t               R = a->n_rows, K = a->k;
-    const ts_want              *prob = want + R * K, *lse = prob + R * K;
     const int64_t               where = strcmp(f->what, "lse") ? f->row : f->col;
     const char                 *rule = TIES;
     uint8_t                    *taken = calloc((size_t)a->n_vocab + 1, 1);
+    ts_want                    *prob = calloc((size_t)a->k + 1, sizeof *prob);
     (void)c;
-    if (!taken) abort();
-    for (int64_t r = 0; r < R && rule; r++) {
-        if (a->n_vocab && sum_of(a, r * a->row_stride).max == -INFINITY) {
-            if (r == where) rule = ALL_MASKED;
+    if (!taken || !prob) abort();
+    for (int64_t r = 0; r < a->n_rows && rule; r++) {
+        const row_sum   s = sum_of(a, r * a->row_stride);
+        const ts_errors before = *e;
+        if ((a->n_vocab && s.max == -INFINITY && !s.nonfinite) || row_is_excused(a, r, want)) {
+            if (!row_is_written(a, r, s.nonfinite, prob, f, e)) rule = NULL;
+            else if (r == where) rule = ALL_MASKED;
             continue;
         }
-        if (K && !row_is_right(a, r, want + r * K, prob + r * K, taken, f, e)) rule = NULL;
-        else if (a->lse && !ts_check_buf((ts_buf) { "lse", TS_OUT, TS_F32, 1, 1, 1 }, a->lse + r,
-                                         lse + r, f, e))
-            rule = NULL, f->col = r;
+        if (whole_row(a, r, NULL, want, prob, taken, f, e)) continue;
+        *e = before;
+        if (s.nonfinite || !whole_row(a, r, &s, want, prob, taken, f, e)) rule = NULL;
+        else if (rule == TIES) rule = PRECISE;
     }
     free(taken);
+    free(prob);
     return rule;
+}
+
+/* Whether no probability of the row, nor its lse, is a number. */
+static bool row_is_nan(const ts_softmax_topk_args *a, int64_t r)
+{
+    const int64_t n = a->k < a->n_vocab ? a->k : a->n_vocab;
+    bool          nan = !a->lse || !isfinite(a->lse[r]);
+    for (int64_t j = 0; j < n; j++) nan = nan && isnan(a->prob[r * a->k + j]);
+    return nan;
+}
+
+/* Whether the rule of the case is about the row: a NaN or +inf is in it; it begins with -inf, from
+ * which a maximum so far of -inf makes NaN; or t x, or t x log2(e), is no float. If only other
+ * elements than the largest overflow, they have weight 0 or, again, make NaN. */
+static bool rule_names(const ts_case *c, const ts_softmax_topk_args *a, int64_t r)
+{
+    const row_sum s = sum_of(a, r * a->row_stride);
+    const bool    masked = ts_is(c, "holes") || ts_is(c, "half_masked");
+    const double  most = (double)FLT_MAX / 2;
+    if (!strncmp(c->family, "nonfinite", 9)) return s.nonfinite;
+    if (masked)
+        return a->n_vocab && ts_load(a->logits, a->dtype, r * a->row_stride) == -INFINITY &&
+               row_is_nan(a, r);
+    if (a->inv_temperature * fabs(s.max) > most) return true;
+    for (int64_t i = 0; i < a->n_vocab; i++) {
+        const double x = fabs(ts_load(a->logits, a->dtype, r * a->row_stride + i));
+        if (isfinite(x) && a->inv_temperature * x > most) return row_is_nan(a, r);
+    }
+    return false;
+}
+
+static void excuse(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_softmax_topk_args *a = args;
+    const int64_t               R = a->n_rows, K = a->k;
+    for (int64_t r = 0; r < R; r++) {
+        if (!rule_names(c, a, r)) continue;
+        ts_excuse(want + r * K, K);
+        ts_excuse(want + (R + r) * K, K);
+        if (a->lse) ts_excuse(want + 2 * R * K + r, 1);
+    }
+}
+
+/* Where t x is no float. */
+static const ts_canon *canon_of(const ts_case *c)
+{
+    static const ts_canon huge = { "offset30",
+                                   "results are correct even if inv_temperature * logit overflows",
+                                   false };
+    if (ts_is(c, "offset30")) return &huge;
+    return ts_is(c, "floor") && c->dtype != TS_F16 && c->dim[4] > 100 ? &huge : NULL;
 }
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
@@ -320,7 +465,7 @@ const ts_task ts_task_softmax_topk = {
     .dim_says = { "n_rows", "n_vocab", "k", "row_stride - n_vocab", "100 inv_temperature",
                   "1 if lse is wanted" },
     .more_name = { "cool" },
-    .more_says = { "1, 2: inv_temperature is also multiplied by 2^-100, 2^60" },
+    .more_says = { "1, 2, 3: inv_temperature is also multiplied by 2^-100, 2^60, 2^120" },
     .kind = TS_PLAIN,
     .devices = TS_ON_CPU | TS_ON_CUDA,
     .varies = { "heat", INT64_MAX },
@@ -342,13 +487,15 @@ const ts_task ts_task_softmax_topk = {
     .canon = { { "nonfinite", NONFINITE, true },
                { "nonfinite_one", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },
-               { "holes", HOLES, true },
-               { "half_masked", HOLES, true },
+               { "holes", HOLES, false },
+               { "half_masked", HOLES, false },
                { "all_masked", ALL_MASKED, false },
                { "ties", TIES, false },
                { "equal", TIES, false },
                { "sawtooth", TIES, false },
                { "zeros", TIES, false } },
+    .canon_of = canon_of,
+    .excuse = excuse,
     .common = common,
     .explain = explain,
 };

@@ -181,10 +181,11 @@ static bool one_of(const row *w, int64_t i, int64_t n)
     return (int64_t)(bits(w, i) % (uint64_t)w->n_vocab) < n;
 }
 
+/* Rows that begin with -inf are those of other families: whether one does must not be chance. */
 static double masked(const row *w, int64_t i)
 {
     const int64_t n_left = (const int64_t[]) { w->k / 2, 2 * w->k, w->n_vocab / 4 }[w->number % 3];
-    return one_of(w, i, n_left) ? normal(w, i) : -INFINITY;
+    return !i || one_of(w, i, n_left) ? normal(w, i) : -INFINITY;
 }
 
 static double half_masked(const row *w, int64_t i)
