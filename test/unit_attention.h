@@ -57,7 +57,7 @@ static inline int64_t row_at(const world *w, tensor t, int64_t b, int64_t h, int
 static inline void poison(world *w, tensor t)
 {
     const ts_dtype type = dtype_of(w, t);
-    memset(w->at[t], ts_poison_byte(type), (size_t)w->n[t] * ts_format_of(type)->n_bytes);
+    ts_poison(type, w->at[t], (size_t)w->n[t] * ts_format_of(type)->n_bytes);
 }
 
 /* Inputs are normal. */

@@ -17,7 +17,9 @@ typedef ts_flash_attention_args fwd_args;
 
 typedef enum trap { MUTANTS(TRAP) N_TRAPS } trap;
 
-enum { TILE = 16, WIDEST = 256, REMEMBERED = 4096 };
+enum { MOST_TILE = 128, WIDEST = 256, REMEMBERED = 4096 };
+
+int64_t ts_mutant_tile = 16;
 
 typedef struct row {
     const fwd_args *a;
@@ -43,7 +45,7 @@ static bool sees(const row *r, int64_t j)
     const int64_t            last = r->i + (r->t == FIRST_KEY ? 0 : n - d->n_q);
     if (j >= length(r) || (r->t == KEYS_8192 && j >= 8192)) return false;
     if (!d->causal || r->t == FULL_MASK) return true;
-    if (r->t == LOCAL_MASK) return j % TILE <= r->i % TILE;
+    if (r->t == LOCAL_MASK) return j % ts_mutant_tile <= r->i % ts_mutant_tile;
     if (j > last - (r->t == STRICT)) return false;
     if (r->t == WINDOW_4096 && d->window > 4096) return last - j < 4096;
     return d->window == 0 || r->t == NO_WINDOW || last - j < d->window + (r->t == WIDE_WINDOW);
@@ -53,10 +55,10 @@ static bool sees(const row *r, int64_t j)
 static int64_t end_of(const row *r)
 {
     int64_t n = r->a->d.n_k;
-    if (r->t == TAIL_COUNTED) return (n + TILE - 1) / TILE * TILE;
+    if (r->t == TAIL_COUNTED) return (n + ts_mutant_tile - 1) / ts_mutant_tile * ts_mutant_tile;
     if (r->t != SKIP_ONE) return n;
     while (n > 0 && !sees(r, n - 1)) n--;
-    return n / TILE * TILE;
+    return n / ts_mutant_tile * ts_mutant_tile;
 }
 
 static int64_t key_at(const row *r, int64_t j)
@@ -141,8 +143,8 @@ static void rescale(row *r, double m)
 static void do_tile(row *r, int64_t begin, int64_t end)
 {
     const trap t = r->t;
-    double     s[TILE], top = -INFINITY;
-    bool       seen[TILE];
+    double     s[MOST_TILE], top = -INFINITY;
+    bool       seen[MOST_TILE];
     for (int64_t j = begin; j < end; j++) {
         const bool past = j >= r->a->d.n_k;
         seen[j - begin] = past || sees(r, j);
@@ -198,7 +200,7 @@ static bool is_left_out(const row *r)
     case BATCH_FIRST:
         return r->b > 0;
     case ONE_ROW:
-        return d->n_q % TILE == 1 && r->i == d->n_q - 1 && r->i > 0;
+        return d->n_q % ts_mutant_tile == 1 && r->i == d->n_q - 1 && r->i > 0;
     case HEADS_65535:
         return r->b * d->n_q_head + r->h >= 65535;
     case ROWS_1024:
@@ -211,14 +213,15 @@ static bool is_left_out(const row *r)
 static void do_row(row *r, bool *leak)
 {
     const ts_attention_dims *d = &r->a->d;
-    const int64_t            D = d->head_dim, end = end_of(r), n_tile = (end + TILE - 1) / TILE;
-    const int64_t            first = r->t == BY_THREADS ? r->x->n_threads : 0;
+    const int64_t            D = d->head_dim, end = end_of(r),
+                  n_tile = (end + ts_mutant_tile - 1) / ts_mutant_tile;
+    const int64_t first = r->t == BY_THREADS ? r->x->n_threads : 0;
     r->m = r->t == MAX_ZERO ? 0 : -INFINITY;
     r->l = 0;
     if (r->t != DIRTY_WS) memset(r->o, 0, (size_t)D * sizeof *r->o);
     for (int64_t i = 0; i < n_tile; i++) {
-        const int64_t begin = (first + i) % n_tile * TILE;
-        do_tile(r, begin, begin + TILE < end ? begin + TILE : end);
+        const int64_t begin = (first + i) % n_tile * ts_mutant_tile;
+        do_tile(r, begin, begin + ts_mutant_tile < end ? begin + ts_mutant_tile : end);
     }
     if (r->t == ONE_KEY && d->n_k == 1 && isnan(r->l)) {
         r->l = 1;

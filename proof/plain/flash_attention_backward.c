@@ -23,6 +23,8 @@ static ts_status refuse(const bwd_args *a, const ts_exec *x)
     if (d->n_q > most / B || d->n_k > most / B) return TS_E_SHAPE;
     if (d->n_batch && d->n_q && (!a->q || !a->o || !a->dout || !a->lse || !a->dq)) return TS_E_ARG;
     if (d->n_batch && d->n_k && (!a->k || !a->v || !a->dk || !a->dv)) return TS_E_ARG;
+    for (int64_t b = 0; a->kv_len && b < d->n_batch; b++)
+        if (a->kv_len[b] < 0 || a->kv_len[b] > d->n_k) return TS_E_ARG;
     return (unsigned)d->dtype <= TS_BF16 ? TS_OK : TS_E_DTYPE;
 }
 

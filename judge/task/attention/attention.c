@@ -9,6 +9,7 @@
  * by their mean; so o errs by sum p_j D_j (|v_j| + |o|) + kappa(n) u A with A = sum p_j |v_j|.
  * Weights may be rounded to storage before they meet v: 2 w A. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "attention_inside.h"
 #include "rng.h"
@@ -68,11 +69,11 @@ void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const do
     const int64_t  D = d->head_dim, n = keys.end - keys.begin;
     const double   u = ts_attention_u(t), w = ts_attention_w(t);
     const ts_real  max = scores(d, keys, q, k, y);
-    double         terms[256] = { 0 }, mean_error = 0;
+    double         mean_error = 0;
     ts_real        sum = { 0, 0 };
     for (int64_t e = 0; e < D; e++) {
         a->value[e] = ts_real_of(isnan(max.hi) ? NAN : 0);
-        a->error[e] = 0;
+        a->error[e] = a->size[e] = 0;
     }
     a->lse = max;
     a->lse_error = 0;
@@ -89,23 +90,23 @@ void ts_attention_forward_row(const ts_attention_dims *d, ts_span keys, const do
         ts_attention_gather(t, a->value, p, v + j * D, D);
         for (int64_t e = 0; e < D; e++) {
             const double size = fabs(v[j * D + e]);
-            terms[e] += p.hi * size;
+            a->size[e] += p.hi * size;
             a->error[e] += (p.hi * part + lost) * size;
         }
     }
     for (int64_t e = 0; e < D; e++) {
         a->value[e] = ts_real_gathered(a->value[e]);
         a->error[e] +=
-            mean_error * fabs(a->value[e].hi) + (ts_attention_kappa(n) * u + 2 * w) * terms[e];
+            mean_error * fabs(a->value[e].hi) + (ts_attention_kappa(n) * u + 2 * w) * a->size[e];
     }
     a->lse = ts_real_add(max, ts_real_log(sum));
     a->lse_error = mean_error + u * (16 + ts_attention_kappa(n) + 2 * fabs(max.hi));
 }
 
-/* want: the numbers of the rows that are computed, their o, their lse */
-static void oracle(const ts_case *c, const void *args, ts_want *want)
+/* want: the numbers of the rows that are computed, their o, their lse; exp_error: by how much more
+ * of itself an exponential may err */
+static void solve(const fwd_args *a, double exp_error, ts_want *want)
 {
-    const fwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
     const ts_dtype           t = d->dtype;
     const int64_t D = d->head_dim, n = ts_attention_picked_q(d), share = d->n_q_head / d->n_kv_head;
@@ -114,9 +115,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     double       *v = ts_attention_wide(d, a->v, t, d->n_kv_head, d->n_k, D);
     ts_attention_scored *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
     ts_want             *o = want + n, *lse = o + n * D;
-    (void)c;
     if (!scratch) abort();
-    ts_attention_pick(d->n_batch * d->n_q_head * d->n_q, n, want);
     for (int64_t r = 0; r < n; r++) {
         const int64_t       row = (int64_t)want[r].value, i = row % d->n_q, bh = row / d->n_q;
         const int64_t       b = bh / d->n_q_head, first = bh / share * d->n_k * D;
@@ -124,14 +123,23 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         ts_attention_answer x;
         ts_attention_forward_row(d, keys, q + row * D, k + first, v + first, scratch, &x);
         for (int64_t e = 0; e < D; e++)
-            o[r * D + e] = ts_attention_stored(x.value[e].hi, x.error[e], t);
-        lse[r] = ts_attention_stored(x.lse.hi, x.lse_error, ts_wide(t));
+            o[r * D + e] = ts_attention_stored(
+                x.value[e].hi, x.error[e] + exp_error * (x.size[e] + fabs(x.value[e].hi)), t);
+        lse[r] = ts_attention_stored(x.lse.hi, x.lse_error + exp_error, ts_wide(t));
         if (isnan(x.lse.hi)) lse[r].bound = INFINITY; /* unspecified for an invalid row */
     }
     free(q);
     free(k);
     free(v);
     free(scratch);
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const fwd_args *a = args;
+    (void)c;
+    ts_attention_pick(ts_attention_rows_q(&a->d), ts_attention_picked_q(&a->d), want);
+    solve(a, 0, want);
 }
 
 /* ---- check, cost, invalid calls ---- */
@@ -147,14 +155,72 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return check_rows(args, true, want, f, e);
 }
 
+static bool check_common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                         ts_errors *e)
+{
+    (void)c;
+    return check_rows(args, false, want, f, e);
+}
+
+/* The usual contract says nothing of a query that sees no key. */
+static void excuse_none(const ts_case *c, const void *args, ts_want *want)
+{
+    const fwd_args *a = args;
+    const int64_t   D = a->d.head_dim, n = ts_attention_picked_q(&a->d);
+    (void)c;
+    ts_attention_excuse_none(&a->d, a->kv_len, want, n, D, want + n);
+    ts_attention_excuse_none(&a->d, a->kv_len, want, n, 1, want + n + n * D);
+}
+
+static void oracle_any(const ts_case *c, const void *args, ts_want *want)
+{
+    solve(args, ts_attention_fast_exp(c->dtype), want);
+    excuse_none(c, args, want);
+}
+
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
-    ts_flaw real;
+    const size_t      n = ts_attention_forward_n_want(c);
+    const ts_errors   was = *e;
+    ts_flaw           first = *f;
+    const char *const none =
+        ts_common_by(excuse_none, check_common, want, n, SEES_NONE, c, args, &first, e);
+    if (none) return none;
+    *e = was;
+    return ts_common_by(oracle_any, check_common, want, n, TS_ATTENTION_EXACT, c, args, f, e);
+}
+
+/* What is NaN by the canon may be anything. Scores of -inf, or that leave the range of float, may
+ * make their row NaN; if it has no other scores, anything. */
+static void excuse(const ts_case *c, const void *args, ts_want *want)
+{
+    const fwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t D = d->head_dim, n = ts_attention_picked_q(d), share = d->n_q_head / d->n_kv_head;
+    double       *q = ts_attention_wide(d, a->q, d->dtype, d->n_q_head, d->n_q, D);
+    double       *k = ts_attention_wide(d, a->k, d->dtype, d->n_kv_head, d->n_k, D);
+    const ts_buf  of_o = { "o", TS_OUT, d->dtype, n, D, D };
+    const ts_buf  of_lse = { "lse", TS_OUT, ts_wide(d->dtype), n, 1, 1 };
+    const ts_attention_rows o = { of_o, a->o, d->n_q_head, d->n_q, NULL, 0, NULL };
+    const ts_attention_rows lse = { of_lse, a->lse, d->n_q_head, d->n_q, NULL, 0, NULL };
+    ts_attention_dims       heads_first = *d;
     (void)c;
-    if (check_rows(args, false, want, &real, e)) return SEES_NONE;
-    *f = real;
-    return NULL;
+    heads_first.layout = TS_BHND;
+    ts_excuse_nan(want + n, n * D);
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t row = (int64_t)want[r].value, bh = row / d->n_q;
+        const ts_span keys = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, row % d->n_q);
+        const int64_t beyond =
+            ts_attention_beyond(d, keys, q + row * D, k + bh / share * d->n_k * D);
+        ts_want *const of_row = want + n + r * D, *const of_sum = want + n + n * D + r;
+        if (!beyond) continue;
+        if (beyond == keys.end - keys.begin) ts_excuse(of_row, D), ts_excuse(of_sum, 1);
+        ts_attention_excuse_row(d, &o, row, of_row);
+        if (a->lse) ts_attention_excuse_row(&heads_first, &lse, row, of_sum);
+    }
+    free(q);
+    free(k);
 }
 
 static ts_cost cost(const ts_case *c)
@@ -198,7 +264,9 @@ const ts_task ts_task_flash_attention = {
                { "nonfinite_value", "a NaN among values reaches all queries that see it", true },
                { "masked",
                  "keys whose score is -inf have weight 0, even if they come first or are all keys",
-                 true },
+                 false },
+               { "deep", "scores below the range of float have weight 0", false },
                { "empty", SEES_NONE, false } },
+    .excuse = excuse,
     .common = common,
 };

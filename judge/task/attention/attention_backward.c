@@ -4,13 +4,18 @@
  * The oracle takes o and lse as they are given: forward's in wider arithmetic, rounded. Rows of dq,
  * and of dk and dv, are computed one by one, from the pairs that they sum.
  *
- * Of a pair, with u, w and kappa as in attention.c: P = exp(s - lse) may err by
- *     D = kappa(head_dim) u |scale| sum|q k| + u |s - lse| + u |lse| + 16 u
- * of itself; the last but one is for kernels that recompute lse. dP errs by kappa(head_dim) u
- * sum|dout v|, delta by w sum|dout o| + kappa(head_dim) u sum|dout o|: a kernel
- * that computes it from P dP does not depend on how o was rounded. P and dS may be rounded to
- * storage before they meet another factor: 2 w of the magnitudes that cancel in them. */
+ * Of a pair, with u, w and kappa as in attention.c, P = exp(s - lse) may err by
+ *     D = A + E + u |lse| + 16 u + 2 w,   A = kappa(head_dim) u |scale| sum|q k| + u |s - lse|
+ * of itself. E = sum P A + kappa(n) u, over the n keys of the row, and u |lse| are for kernels that
+ * do not take lse as given but normalise by a sum of their own; 2 w is for P, or dP, rounded to
+ * storage. dP errs by B = kappa(head_dim) u sum|dout v|.
+ *
+ * delta is the row's dout . o, or its sum of P dP; the oracle has the former. The one errs by
+ * kappa(head_dim) u sum|dout o|, the other by sum P (B + D |dP|) + kappa(n) u sum P |dP|; the more
+ * of both counts, and w sum|dout o|, since o is rounded. dS = P (dP - delta) errs by D of the
+ * magnitudes that cancel in it, and by P times what dP and delta err. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "attention_inside.h"
 #include "rng.h"
@@ -22,6 +27,7 @@ static const char SEES_NONE[] = "a query that sees no key has dq = 0 and adds no
 /* Inputs as doubles, heads before rows. */
 typedef struct wide {
     double *q, *k, *v, *o, *dout, *lse;
+    double  exp_error; /* by how much of itself an exponential may err */
 } wide;
 
 static void widen(const bwd_args *a, wide *w)
@@ -121,10 +127,10 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 
 /* ---- oracle ---- */
 
-/* Of a query row: delta, the magnitudes that cancel in it, and how far it may be off. */
+/* Of a query row: delta and how far it may be off, and E of the comment above. */
 typedef struct row_sums {
     ts_real delta;
-    double  size, error;
+    double  error, norm, exp_error;
 } row_sums;
 
 /* Of a query and a key that it sees. */
@@ -134,13 +140,102 @@ typedef struct pair {
     double  ds_size;           /* the magnitudes that cancel in ds */
 } pair;
 
-static row_sums sums_of(const ts_attention_dims *d, const double *dout, const double *o)
+/* What query row r meets, r counted in the order batch, head, row. */
+typedef struct row_inputs {
+    const double *q, *dout, *o, *k, *v; /* k and v of the first key that it sees */
+    double        lse, exp_error;
+    int64_t       n; /* keys that it sees */
+} row_inputs;
+
+static row_inputs inputs_of(const bwd_args *a, const wide *w, int64_t r)
+{
+    const ts_attention_dims *d = &a->d;
+    const int64_t            D = d->head_dim, bh = r / d->n_q;
+    const ts_span            s = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
+    const int64_t            first = bh / (d->n_q_head / d->n_kv_head) * d->n_k + s.begin;
+    return (row_inputs) { w->q + r * D,     w->dout + r * D,
+                          w->o + r * D,     w->k + first * D,
+                          w->v + first * D, w->lse[r],
+                          w->exp_error,     s.end > s.begin ? s.end - s.begin : 0 };
+}
+
+/* A dot product in double, and the magnitudes that cancel in it. */
+static double dot_of(const double *x, const double *y, int64_t n, double *size)
+{
+    double sum = 0;
+    *size = 0;
+    for (int64_t e = 0; e < n; e++) {
+        sum += x[e] * y[e];
+        *size += fabs(x[e] * y[e]);
+    }
+    return sum;
+}
+
+/* A, of a pair whose score is s. */
+static double part_of(const ts_attention_dims *d, double s, double s_size, double lse)
+{
+    const double u = ts_attention_u(d->dtype);
+    return ts_attention_kappa(d->head_dim) * u * s_size * fabs(d->scale) + u * fabs(s - lse);
+}
+
+/* How far the row's sum of P dP may be off; and E. */
+static double error_by_rows(const ts_attention_dims *d, const row_inputs *x, double *norm)
+{
+    const int64_t D = d->head_dim;
+    const double  u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
+    const double  ku = ts_attention_kappa(D) * u, nu = ts_attention_kappa(x->n) * u;
+    const double  flat = u * fabs(x->lse) + x->exp_error + 2 * w + nu; /* alike for all keys */
+    double        s_size, dp_size, error = 0, terms = 0, mean = 0;
+    for (int64_t j = 0; j < x->n; j++) {
+        const double s = dot_of(x->q, x->k + j * D, D, &s_size) * d->scale;
+        const double dp = fabs(dot_of(x->dout, x->v + j * D, D, &dp_size));
+        const double p = ts_exp64(s - x->lse), part = p > 0 ? part_of(d, s, s_size, x->lse) : 0;
+        mean += p * part;
+        terms += p * dp;
+        error += p * (ku * dp_size + (part + flat) * dp) + ts_attention_lost(p, d->dtype) * dp;
+    }
+    *norm = mean + nu;
+    return error + *norm * terms;
+}
+
+static row_sums sums_of(const ts_attention_dims *d, const row_inputs *x, double by_rows,
+                        double norm)
 {
     const double u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
-    row_sums     r = { ts_attention_dot(d->dtype, dout, o, d->head_dim), 0, 0 };
-    for (int64_t e = 0; e < d->head_dim; e++) r.size += fabs(dout[e] * o[e]);
-    r.error = (w + ts_attention_kappa(d->head_dim) * u) * r.size;
-    return r;
+    double       size;
+    dot_of(x->dout, x->o, d->head_dim, &size);
+    return (row_sums) { ts_attention_dot(d->dtype, x->dout, x->o, d->head_dim),
+                        w * size + fmax(ts_attention_kappa(d->head_dim) * u * size, by_rows), norm,
+                        x->exp_error };
+}
+
+static double length(const double *x, int64_t n)
+{
+    double size;
+    return sqrt(dot_of(x, x, n, &size));
+}
+
+/* Of all rows. Where only the picked ones are affordable, the others have the largest errors among
+ * those, in proportion to their dout: timed inputs are alike in all rows. */
+static void sum_all(const bwd_args *a, const wide *w, const ts_want *picked, int64_t n_picked,
+                    row_sums *sums)
+{
+    const ts_attention_dims *d = &a->d;
+    const int64_t            n = ts_attention_rows_q(d);
+    double                   share = 0, most = 0, norm;
+    for (int64_t i = 0; n_picked < n && i < n_picked; i++) {
+        const row_inputs x = inputs_of(a, w, (int64_t)picked[i].value);
+        const double     by_rows = error_by_rows(d, &x, &norm), size = length(x.dout, d->head_dim);
+        if (size > 0) share = fmax(share, by_rows / size);
+        most = fmax(most, norm);
+    }
+    for (int64_t r = 0; r < n; r++) {
+        const row_inputs x = inputs_of(a, w, r);
+        double           by_rows = share * length(x.dout, d->head_dim);
+        norm = most;
+        if (n_picked == n) by_rows = error_by_rows(d, &x, &norm);
+        sums[r] = sums_of(d, &x, by_rows, norm);
+    }
 }
 
 static pair pair_of(const ts_attention_dims *d, const row_sums *r, const double *q, const double *k,
@@ -148,24 +243,21 @@ static pair pair_of(const ts_attention_dims *d, const row_sums *r, const double 
 {
     const int64_t D = d->head_dim;
     const double  u = ts_attention_u(d->dtype), w = ts_attention_w(d->dtype);
-    const double  ku = ts_attention_kappa(D) * u;
     const ts_real s = ts_real_mul(ts_attention_dot(d->dtype, q, k, D), ts_real_of(d->scale));
     const ts_real dp = ts_attention_dot(d->dtype, dout, v, D), x = ts_real_sub(s, ts_real_of(lse));
     const ts_real p = ts_attention_exp(d->dtype, x);
-    double        s_size = 0, dp_size = 0;
-    for (int64_t e = 0; e < D; e++) {
-        s_size += fabs(q[e] * k[e]);
-        dp_size += fabs(dout[e] * v[e]);
-    }
+    double        s_size, dp_size;
+    dot_of(q, k, D, &s_size);
+    dot_of(dout, v, D, &dp_size);
     const double part =
-        ku * s_size * fabs(d->scale) + u * fabs(x.hi) + u * fabs(lse) + 16 * u + 2 * w;
+        part_of(d, s.hi, s_size, lse) + r->norm + u * fabs(lse) + r->exp_error + 2 * w;
     const double size = fabs(dp.hi) + fabs(r->delta.hi);
     const double p_error = p.hi * part + ts_attention_lost(p.hi, d->dtype);
     return (pair) { .p = p,
                     .ds = ts_real_mul(p, ts_real_sub(dp, r->delta)),
                     .p_error = p_error,
                     .ds_error = size * p_error + ts_attention_lost(1, d->dtype) +
-                                p.hi * (ku * dp_size + r->error),
+                                p.hi * (ts_attention_kappa(D) * u * dp_size + r->error),
                     .ds_size = p.hi * size };
 }
 
@@ -188,25 +280,25 @@ static void add(sum *s, const ts_attention_dims *d, ts_real factor, double error
 static void give(const sum *s, const ts_attention_dims *d, double scale, int64_t n, ts_want *want)
 {
     const double ku = ts_attention_kappa(n) * ts_attention_u(d->dtype), size = fabs(scale);
+    /* Each product may underflow, before it is scaled or after. */
+    const double step = ts_attention_step(ts_wide(d->dtype)),
+                 lost = (double)n * fmax(1, size) * step;
     for (int64_t e = 0; e < d->head_dim; e++) {
         const ts_real value = ts_real_mul(ts_real_gathered(s->value[e]), ts_real_of(scale));
-        want[e] = ts_attention_stored(value.hi, size * (s->error[e] + ku * s->terms[e]), d->dtype);
+        want[e] =
+            ts_attention_stored(value.hi, size * (s->error[e] + ku * s->terms[e]) + lost, d->dtype);
     }
 }
 
-/* r: the row's number in the order batch, head, row */
-static void dq_row(const bwd_args *a, const wide *w, int64_t r, ts_want *dq)
+static void dq_row(const bwd_args *a, const wide *w, const row_sums *sums, int64_t r, ts_want *dq)
 {
     const ts_attention_dims *d = &a->d;
-    const int64_t            D = d->head_dim, bh = r / d->n_q;
-    const int64_t            first = bh / (d->n_q_head / d->n_kv_head) * d->n_k;
-    const ts_span            keys = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
-    const row_sums           sums = sums_of(d, w->dout + r * D, w->o + r * D);
+    const int64_t            D = d->head_dim;
+    const row_inputs         of = inputs_of(a, w, r);
     sum                      s = { { { 0, 0 } }, { 0 }, { 0 } };
-    for (int64_t j = first + keys.begin; j < first + keys.end; j++) {
-        const pair x =
-            pair_of(d, &sums, w->q + r * D, w->k + j * D, w->v + j * D, w->dout + r * D, w->lse[r]);
-        add(&s, d, x.ds, x.ds_error, x.ds_size, w->k + j * D);
+    for (int64_t j = 0; j < of.n; j++) {
+        const pair x = pair_of(d, &sums[r], of.q, of.k + j * D, of.v + j * D, of.dout, of.lse);
+        add(&s, d, x.ds, x.ds_error, x.ds_size, of.k + j * D);
     }
     give(&s, d, d->scale, d->n_k, dq);
 }
@@ -247,42 +339,61 @@ static size_t n_want(const ts_case *c)
                     picked_k(&d) * (2 * d.head_dim + 1));
 }
 
-/* want: rows of q that are computed, their dq; rows of k, their dk, their dv */
-static void oracle(const ts_case *c, const void *args, ts_want *want)
+/* want: rows of q that are computed, their dq; rows of k, their dk, their dv; exp_error: by how
+ * much of itself an exponential may err */
+static void solve(const bwd_args *a, double exp_error, ts_want *want)
 {
-    const bwd_args          *a = args;
     const ts_attention_dims *d = &a->d;
     const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
     ts_want                 *dq = want + nq, *key = dq + nq * D, *dk = key + nk, *dv = dk + nk * D;
     row_sums                *sums = malloc((size_t)(ts_attention_rows_q(d) + 1) * sizeof *sums);
     wide                     w;
-    (void)c;
     if (!sums) abort();
     widen(a, &w);
-    ts_attention_pick(ts_attention_rows_q(d), nq, want);
-    ts_attention_pick(rows_k(d), nk, key);
-    for (int64_t r = 0; r < ts_attention_rows_q(d); r++)
-        sums[r] = sums_of(d, w.dout + r * D, w.o + r * D);
-    for (int64_t i = 0; i < nq; i++) dq_row(a, &w, (int64_t)want[i].value, dq + i * D);
+    w.exp_error = exp_error;
+    sum_all(a, &w, want, nq, sums);
+    for (int64_t i = 0; i < nq; i++) dq_row(a, &w, sums, (int64_t)want[i].value, dq + i * D);
     for (int64_t i = 0; i < nk; i++)
         dk_row(a, &w, sums, (int64_t)key[i].value, dk + i * D, dv + i * D);
     drop(&w);
     free(sums);
 }
 
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    const bwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t            nq = ts_attention_picked_q(d);
+    (void)c;
+    ts_attention_pick(ts_attention_rows_q(d), nq, want);
+    ts_attention_pick(rows_k(d), picked_k(d), want + nq + nq * d->head_dim);
+    solve(a, 16 * ts_attention_u(d->dtype), want);
+}
+
 /* ---- check, cost, invalid calls ---- */
+
+static ts_attention_rows rows_of(const bwd_args *a, const char *name, const void *p)
+{
+    const ts_attention_dims *d = &a->d;
+    const int64_t            D = d->head_dim;
+    const bool               q = p == a->dq;
+    const ts_buf b = { name, TS_OUT, d->dtype, q ? ts_attention_rows_q(d) : rows_k(d), D, D };
+    return (ts_attention_rows) { b,
+                                 p,
+                                 q ? d->n_q_head : d->n_kv_head,
+                                 q ? d->n_q : d->n_k,
+                                 q ? ts_attention_keys : ts_attention_queries,
+                                 0,
+                                 NULL };
+}
 
 static bool check_rows(const bwd_args *a, bool all, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     const ts_attention_dims *d = &a->d;
     const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
     const ts_want           *key = want + nq + nq * D;
-    const ts_buf             dq = { "dq", TS_OUT, d->dtype, ts_attention_rows_q(d), D, D };
-    const ts_buf             dk = { "dk", TS_OUT, d->dtype, rows_k(d), D, D };
-    const ts_buf             dv = { "dv", TS_OUT, d->dtype, rows_k(d), D, D };
-    ts_attention_rows        tq = { dq, a->dq, d->n_q_head, d->n_q, ts_attention_keys, 0, NULL };
-    ts_attention_rows tk = { dk, a->dk, d->n_kv_head, d->n_k, ts_attention_queries, 0, NULL };
-    ts_attention_rows tv = { dv, a->dv, d->n_kv_head, d->n_k, ts_attention_queries, 0, NULL };
+    ts_attention_rows        tq = rows_of(a, "dq", a->dq), tk = rows_of(a, "dk", a->dk);
+    ts_attention_rows        tv = rows_of(a, "dv", a->dv);
     if (!all) tq.skip = ts_attention_sees_none, tk.skip = tv.skip = ts_attention_beside_none;
     return ts_attention_check(d, a->kv_len, &tq, want, nq, want + nq, f, e) &&
            ts_attention_check(d, a->kv_len, &tk, key, nk, key + nk, f, e) &&
@@ -295,14 +406,110 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return check_rows(args, true, want, f, e);
 }
 
+static bool check_common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                         ts_errors *e)
+{
+    (void)c;
+    return check_rows(args, false, want, f, e);
+}
+
+/* What a query that sees no key may add to dk and dv of its head where weights of at most 1 are
+ * taken for those that there are none of: dout of each element, and |scale| q times twice the
+ * largest dP. */
+static void widen_key(const bwd_args *a, const wide *w, int64_t r, ts_want *dk, ts_want *dv)
+{
+    const ts_attention_dims *d = &a->d;
+    const int64_t            D = d->head_dim, share = d->n_q_head / d->n_kv_head, kv = r / d->n_k;
+    for (int64_t h = kv * share; h < (kv + 1) * share; h++)
+        for (int64_t i = 0; i < d->n_q; i++) {
+            const double *q = w->q + (h * d->n_q + i) * D, *dout = w->dout + (h * d->n_q + i) * D;
+            double        most = 0, size;
+            if (!ts_attention_sees_none(d, a->kv_len, kv / d->n_kv_head, i)) continue;
+            for (int64_t j = kv * d->n_k; j < (kv + 1) * d->n_k; j++) {
+                dot_of(dout, w->v + j * D, D, &size);
+                if (isfinite(size)) most = fmax(most, size);
+            }
+            for (int64_t e = 0; e < D; e++) {
+                dv[e].bound += fabs(dout[e]);
+                dk[e].bound += 2 * fabs(d->scale) * most * fabs(q[e]);
+            }
+        }
+}
+
+/* The usual contract says nothing of a query that sees no key: it may be NaN, and so may all keys
+ * of its batch. */
+static void excuse_none(const ts_case *c, const void *args, ts_want *want)
+{
+    const bwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
+    ts_want                 *key = want + nq + nq * D, *dk = key + nk, *dv = dk + nk * D;
+    const ts_attention_rows  tk = rows_of(a, "dk", a->dk), tv = rows_of(a, "dv", a->dv);
+    wide                     w;
+    (void)c;
+    ts_attention_excuse_none(d, a->kv_len, want, nq, D, want + nq);
+    widen(a, &w);
+    for (int64_t i = 0; i < nk; i++) {
+        const int64_t r = (int64_t)key[i].value;
+        if (!ts_attention_beside_none(d, a->kv_len, r / d->n_k / d->n_kv_head, 0)) continue;
+        widen_key(a, &w, r, dk + i * D, dv + i * D);
+        ts_attention_excuse_row(d, &tk, r, dk + i * D);
+        ts_attention_excuse_row(d, &tv, r, dv + i * D);
+    }
+    drop(&w);
+}
+
+static void oracle_any(const ts_case *c, const void *args, ts_want *want)
+{
+    const double few = 16 * ts_attention_u(c->dtype);
+    solve(args, fmax(few, ts_attention_fast_exp(c->dtype)), want);
+    excuse_none(c, args, want);
+}
+
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
-    ts_flaw real;
+    const size_t      n = n_want(c);
+    const ts_errors   was = *e;
+    ts_flaw           first = *f;
+    const char *const none =
+        ts_common_by(excuse_none, check_common, want, n, SEES_NONE, c, args, &first, e);
+    if (none) return none;
+    *e = was;
+    return ts_common_by(oracle_any, check_common, want, n, TS_ATTENTION_EXACT, c, args, f, e);
+}
+
+/* Scores that leave the range of float may make NaN of their query, and of all keys that it sees.
+ */
+static void excuse(const ts_case *c, const void *args, ts_want *want)
+{
+    const bwd_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t            D = d->head_dim, nq = ts_attention_picked_q(d), nk = picked_k(d);
+    ts_want                 *key = want + nq + nq * D, *dk = key + nk, *dv = dk + nk * D;
+    const ts_attention_rows  tq = rows_of(a, "dq", a->dq), tk = rows_of(a, "dk", a->dk);
+    const ts_attention_rows  tv = rows_of(a, "dv", a->dv);
+    bool *const              reached = calloc((size_t)rows_k(d) + 1, sizeof *reached);
+    wide                     w;
     (void)c;
-    if (check_rows(args, false, want, &real, e)) return SEES_NONE;
-    *f = real;
-    return NULL;
+    if (!reached) abort();
+    widen(a, &w);
+    for (int64_t i = 0; i < nq; i++) {
+        const int64_t r = (int64_t)want[i].value, bh = r / d->n_q;
+        const int64_t first = bh / (d->n_q_head / d->n_kv_head) * d->n_k;
+        const ts_span s = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
+        if (!ts_attention_beyond(d, s, w.q + r * D, w.k + first * D)) continue;
+        ts_attention_excuse_row(d, &tq, r, want + nq + i * D);
+        for (int64_t j = s.begin; j < s.end; j++) reached[first + j] = true;
+    }
+    for (int64_t i = 0; i < nk; i++) {
+        const int64_t r = (int64_t)key[i].value;
+        if (!reached[r]) continue;
+        ts_attention_excuse_row(d, &tk, r, dk + i * D);
+        ts_attention_excuse_row(d, &tv, r, dv + i * D);
+    }
+    free(reached);
+    drop(&w);
 }
 
 static ts_cost cost(const ts_case *c)
@@ -347,6 +554,8 @@ const ts_task ts_task_flash_attention_backward = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
-    .canon = { { "empty", SEES_NONE, false } },
+    .canon = { { "empty", SEES_NONE, false },
+               { "deep", "scores below the range of float have weight 0", false } },
+    .excuse = excuse,
     .common = common,
 };

@@ -176,7 +176,7 @@ ts_want ts_attention_stored(double v, double error, ts_dtype t)
     const ts_format *f = ts_format_of(t);
     if (isnan(v)) return (ts_want) { NAN, 0 };
     if (isinf(v)) return (ts_want) { v, 0 };
-    return (ts_want) { v, error + f->u * fabs(v) + f->min_normal * f->u +
+    return (ts_want) { v, error + f->u * fabs(v) + ts_attention_step(t) +
                               (fabs(v) < f->min_normal ? fabs(v) : 0) };
 }
 
@@ -220,12 +220,13 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
 {
     const ts_buf b = t->b, row = { b.name, b.role, b.dtype, 1, b.n_cols, b.n_cols };
     const size_t n_bytes = (size_t)b.n_cols * ts_format_of(b.dtype)->n_bytes;
-    ts_want      finite[256], none[256];
+    ts_want      finite[256], none[256], written[256];
     ts_errors    unseen;
     int64_t      next = 0;
     for (int i = 0; i < 256; i++) {
         finite[i] = (ts_want) { 0, DBL_MAX };
         none[i] = (ts_want) { t->none, 0 };
+        written[i] = (ts_want) { 0, TS_WRITTEN };
     }
     for (int64_t r = 0; r < b.n_rows; r++) {
         const int64_t  batch = r / (t->n_head * t->n), head = r / t->n % t->n_head, i = r % t->n;
@@ -234,7 +235,7 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
         const ts_span  span = t->seen(d, kv_len, batch, i);
         const ts_want *w = known ? want + next++ * b.n_cols : span.begin < span.end ? finite : none;
         const char *const p = (const char *)t->p + (size_t)at * n_bytes;
-        if (t->skip && t->skip(d, kv_len, batch, i)) continue;
+        if (!known && t->skip && t->skip(d, kv_len, batch, i)) w = written;
         if (w == finite && all_finite(p, b.dtype, b.n_cols)) continue;
         if (!known) unseen = (ts_errors) { 0 };
         if (ts_check_buf(row, p, w, f, known ? e : &unseen)) continue;
@@ -257,6 +258,39 @@ bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len,
     for (int64_t i = 0; i < d->n_q; i++)
         if (ts_attention_sees_none(d, kv_len, b, i)) return true;
     return false;
+}
+
+void ts_attention_excuse_none(const ts_attention_dims *d, const int32_t *kv_len,
+                              const ts_want *picked, int64_t n, int64_t n_cols, ts_want *want)
+{
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t row = (int64_t)picked[r].value;
+        if (ts_attention_sees_none(d, kv_len, row / d->n_q / d->n_q_head, row % d->n_q))
+            ts_excuse(want + r * n_cols, n_cols);
+    }
+}
+
+int64_t ts_attention_beyond(const ts_attention_dims *d, ts_span keys, const double *q,
+                            const double *k)
+{
+    const double most = ts_format_of(ts_wide(d->dtype))->max / fmax(1, fabs(d->scale));
+    int64_t      n = 0;
+    for (int64_t j = keys.begin; j < keys.end; j++) {
+        double size = 0;
+        for (int64_t e = 0; e < d->head_dim; e++) size += fabs(q[e] * k[j * d->head_dim + e]);
+        n += !(size < most);
+    }
+    return n;
+}
+
+void ts_attention_excuse_row(const ts_attention_dims *d, const ts_attention_rows *t, int64_t r,
+                             ts_want *want)
+{
+    const int64_t b = r / (t->n_head * t->n), h = r / t->n % t->n_head, C = t->b.n_cols;
+    const int64_t at = ts_attention_row(d, t->n_head, t->n, b, h, r % t->n);
+    const ts_buf  row = { t->b.name, t->b.role, t->b.dtype, 1, C, C };
+    ts_excuse_nonfinite(
+        row, (const char *)t->p + (size_t)(at * C) * ts_format_of(t->b.dtype)->n_bytes, want);
 }
 
 /* ---- forward tasks ---- */
@@ -309,7 +343,10 @@ int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
     p[1] = (ts_parameter) { "window", d.window };
     p[2] = (ts_parameter) { "kv_len", ts_attention_has_lengths(c) };
     p[3] = (ts_parameter) { "lse", !(c->dim[7] % 10 & TS_FORM_NO_LSE) };
-    return 4;
+    p[4] = (ts_parameter) { "layout", d.layout };
+    p[5] = (ts_parameter) { "tile_q", d.tile_q };
+    p[6] = (ts_parameter) { "tile_k", d.tile_k };
+    return 7;
 }
 
 /* ---- invalid calls ---- */

@@ -4,6 +4,7 @@
 #define TS_TASK_ATTENTION_INSIDE_H
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 
 #include "attention_cases.h"
@@ -52,6 +53,14 @@ static inline double ts_attention_w(ts_dtype t)
     return ts_format_of(t)->u;
 }
 
+/* By the usual contract an exponential in float may err by 20 units in the last place, 40 u, as the
+ * vectorised ones of PyTorch do. */
+static inline double ts_attention_fast_exp(ts_dtype t)
+{
+    return t == TS_F64 ? 0 : 40 * ts_attention_u(t);
+}
+#define TS_ATTENTION_EXACT "exponentials are exact to a few units in the last place"
+
 /* Rows of a tensor with n_head heads of n rows each. */
 static inline int64_t ts_attention_row(const ts_attention_dims *d, int64_t n_head, int64_t n,
                                        int64_t b, int64_t h, int64_t i)
@@ -69,12 +78,18 @@ ts_span ts_attention_keys(const ts_attention_dims *d, const int32_t *kv_len, int
 ts_span ts_attention_queries(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
                              int64_t j);
 
+/* Half the spacing of numbers that are not normal. Of double that is no double: the spacing. */
+static inline double ts_attention_step(ts_dtype t)
+{
+    const ts_format *f = ts_format_of(t);
+    return fmax(f->min_normal * f->u, DBL_TRUE_MIN);
+}
+
 /* What becomes of a weight p where numbers are no longer normal: at accumulation it may be flushed,
  * and rounded to storage it errs by half the spacing there. */
 static inline double ts_attention_lost(double p, ts_dtype t)
 {
-    const ts_format *f = ts_format_of(t), *wide = ts_format_of(ts_wide(t));
-    return (p < 2 * wide->min_normal ? p : 0) + f->min_normal * f->u;
+    return (p < 2 * ts_format_of(ts_wide(t))->min_normal ? p : 0) + ts_attention_step(t);
 }
 
 /* A want for a result that is stored as t; `error` is what may go wrong before that. */
@@ -113,7 +128,8 @@ int64_t ts_attention_n_picked(int64_t n, double cost);
 void ts_attention_pick(int64_t n, int64_t n_picked, ts_want *want);
 
 /* A tensor with a row for every query, or key, of each head. A row that no query sees, or that sees
- * nothing, is all `none`; or, if `skip` returns true for it, anything. */
+ * nothing, is all `none`; or, if it is not computed and `skip` returns true for it, anything that
+ * was written. */
 typedef struct ts_attention_rows {
     ts_buf      b;
     const void *p;
@@ -131,6 +147,18 @@ bool ts_attention_sees_none(const ts_attention_dims *d, const int32_t *kv_len, i
 bool ts_attention_beside_none(const ts_attention_dims *d, const int32_t *kv_len, int64_t b,
                               int64_t j);
 
+/* Excuses what the usual contract does not define in the n computed rows of a tensor of queries:
+ * those that see no key. */
+void ts_attention_excuse_none(const ts_attention_dims *d, const int32_t *kv_len,
+                              const ts_want *picked, int64_t n, int64_t n_cols, ts_want *want);
+/* Of a query and the keys that it sees: how many scores leave the range of accumulation, or are no
+ * numbers. q is the query, k all keys of its head; both wide. */
+int64_t ts_attention_beyond(const ts_attention_dims *d, ts_span keys, const double *q,
+                            const double *k);
+/* Excuses the elements of row r of a tensor with n_head heads of n rows that are no numbers. */
+void ts_attention_excuse_row(const ts_attention_dims *d, const ts_attention_rows *t, int64_t r,
+                             ts_want *want);
+
 /* Compares it: `picked` are row numbers in the order batch, head, row, and `want` n_cols for each
  * of them; of the others those that see or are seen hold finite numbers. */
 bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
@@ -142,7 +170,7 @@ bool ts_attention_check(const ts_attention_dims *d, const int32_t *kv_len,
 /* One row: what it must be, and the bounds. */
 typedef struct ts_attention_answer {
     ts_real value[256], lse; /* lse: -inf if no key is seen, NaN if a score is NaN or +inf */
-    double  error[256], lse_error;
+    double  error[256], lse_error, size[256]; /* size: the magnitudes that are summed */
 } ts_attention_answer;
 
 /* Of a key: its score, the exponential of that, and the magnitudes that cancel in the score. */
@@ -172,7 +200,7 @@ bool ts_attention_forward_check(const ts_attention_dims *d, const int32_t *kv_le
 /* bytes: of an element of q and o together, and of k and v. */
 ts_cost ts_attention_forward_cost(const ts_case *c, double bytes_q, double bytes_k);
 
-/* causal and window, which the case has in one number. */
+/* What the case has in one number, `mask` or `form`, each by its own name. */
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS]);
 
 /* Invalid calls of all three tasks, whose args begin with the dims: n_batch, n_q, n_k, n_q_head,
@@ -224,12 +252,13 @@ int64_t ts_attention_uneven(void *dims); /* 2 n_kv_head + 1 */
                       "n_kv_head",                                                                 \
                       "head_dim",                                                                  \
                       "0: none, 1: causal, 1 + w: causal with a window of w",                      \
-                      "ten times both tile hints, plus 1 if the middle axes are swapped, plus 2 "  \
+                      "10 t + s: t is both tile hints, s is 1 if the middle axes are swapped, "    \
+                      "plus 2 "                                                                    \
                       "without lse" },                                                             \
         .more_says = { "0: scale is 1.25 / sqrt(head_dim); other numbers stand for other "         \
                        "scales" },                                                                 \
         .scope = ts_attention_scope,                                                               \
-        .scope_says = "`causal` and `window` have names of their own, and `kv_len` and `lse` are " \
-                      "1 where there is one"
+        .scope_says = "`causal`, `window`, `layout`, `tile_q` and `tile_k` have names of their "   \
+                      "own, and `kv_len` and `lse` are 1 where there is one"
 
 #endif
