@@ -149,7 +149,8 @@ ts_status ts_cross_entropy_ref(const void *args, const ts_exec *x)
                      a->n_vocab };
     size_t     used = 0;
     double    *line = ts_cut(ts_scratch(x), &used, a->n_vocab, sizeof *line);
-    double    *sum = ts_cut(ts_scratch(x), &used, a->n_hidden, sizeof *sum), losses = 0;
+    double    *sum = ts_cut(ts_scratch(x), &used, a->n_hidden, sizeof *sum);
+    total      losses = { 0, 0 };
     for (int64_t i = 0; i < a->n_rows; i++) {
         const bool counted = a->target[i] != a->ignore_index;
         summary    s = { 0, 0 };
@@ -157,12 +158,12 @@ ts_status ts_cross_entropy_ref(const void *args, const ts_exec *x)
         if (counted) s = summarise(&r, line, TS_F64, 0, a->target[i]);
         ts_store(a->lse, wide, i, s.lse);
         ts_store(a->loss, wide, i, s.loss);
-        losses += s.loss;
+        add(&losses, s.loss);
         for (int64_t v = 0; v < a->n_vocab && counted && a->dh; v++)
             line[v] = gradient(&r, line[v], s.lse, v == a->target[i]);
         if (a->dh) put_dh(a, i, line, counted);
     }
-    put_total(a->total, wide, losses, a->mean, n);
+    put_total(a->total, wide, losses.sum, a->mean, n);
     for (int64_t v = 0; v < a->n_vocab && a->dw; v++) put_dw(a, &r, v, sum);
     return TS_OK;
 }
@@ -177,7 +178,7 @@ ts_status ts_cross_entropy_logits_ref(const void *args, const ts_exec *x)
     const rule  r = { share_of(a->scale, a->mean, n), a->smoothing, a->z_loss, a->softcap,
                       a->n_vocab };
     void *const to = a->in_place ? a->logits : a->dlogits;
-    double      sum = 0;
+    total       sum = { 0, 0 };
     (void)x;
     for (int64_t i = 0; i < a->n_rows; i++) {
         const int64_t at = i * a->row_stride;
@@ -186,12 +187,12 @@ ts_status ts_cross_entropy_logits_ref(const void *args, const ts_exec *x)
         if (counted) s = summarise(&r, a->logits, t, at, a->target[i]);
         ts_store(a->lse, wide, i, s.lse);
         ts_store(a->loss, wide, i, s.loss);
-        sum += s.loss;
+        add(&sum, s.loss);
         for (int64_t v = 0; v < a->n_vocab && to; v++) {
             const double l = ts_load(a->logits, t, at + v);
             ts_store(to, t, at + v, counted ? gradient(&r, l, s.lse, v == a->target[i]) : 0);
         }
     }
-    put_total(a->total, wide, sum, a->mean, n);
+    put_total(a->total, wide, sum.sum, a->mean, n);
     return TS_OK;
 }

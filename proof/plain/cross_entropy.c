@@ -7,7 +7,7 @@
 
 typedef ts_cross_entropy_args args;
 
-enum { COLUMNS = 64 }; /* of dh and dw, summed together */
+enum { COLUMNS = 256 }; /* of dh and dw, summed together */
 
 static ts_dtype wide_of(ts_dtype t)
 {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "cross_entropy_inside.h"
 #include "dtype.h"
 #include "rng.h"
@@ -174,17 +175,22 @@ static void sum_add(sum *s, int64_t at, const ts_xe_value *dx, double linear, do
     for (int64_t k = 0; k < n && target > 0; k++) s->target[at + k] += target * fabs(x[k]);
 }
 
+/* any: by the common contract, with the value that `want` has, as the old one is overwritten by
+ * now. Terms may then be added to the old value one by one, with ku the error of that. */
 static ts_want sum_want(const sum *s, int64_t at, const ts_cross_entropy_args *a, const void *old,
-                        int64_t old_at)
+                        int64_t old_at, double ku, const ts_want *want, bool any)
 {
     const double w = a->dtype == TS_F64 || a->dtype == TS_F32 ? 0 : ts_format_of(a->dtype)->u;
     const double u = ts_format_of(ts_wide(a->dtype))->u;
-    const double had = a->accumulate ? ts_load(old, a->grad_dtype, old_at) : 0;
     ts_real      v = { s->value[at], s->low ? s->low[at] : 0 };
     v = ts_real_tidy(v.hi, v.lo);
+    const double had = !a->accumulate ? 0
+                       : any          ? want->value - v.hi
+                                      : ts_load(old, a->grad_dtype, old_at);
     const double error = s->linear[at] + 16 * w * sqrt(s->squares[at]) +
-                         2 * w * (fabs(v.hi) + s->target[at]) + 2 * u * fabs(had);
-    return ts_xe_stored(ts_real_add(v, ts_real_of(had)).hi, error, a->grad_dtype);
+                         2 * w * (fabs(v.hi) + s->target[at]) + (any ? ku : 2 * u) * fabs(had);
+    return ts_xe_stored(any ? want->value : ts_real_add(v, ts_real_of(had)).hi, error,
+                        a->grad_dtype);
 }
 
 static double *widened(const void *p, ts_dtype t, int64_t n_rows, int64_t n, int64_t stride)
@@ -213,11 +219,11 @@ static ts_real dot(ts_dtype t, const double *x, const double *y, int64_t n)
     return ts_real_of((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-static void logits_of(const ts_cross_entropy_args *a, const double *h, const double *w,
-                      const double *norms, ts_xe_value *x)
+static void logits_of(const ts_xe_rule *r, const ts_cross_entropy_args *a, const double *h,
+                      const double *w, const double *norms, ts_xe_value *x)
 {
     const int64_t D = a->n_hidden;
-    const double  u = ts_format_of(ts_wide(a->dtype))->u, size = ts_xe_kappa(D) * u * norm(h, D);
+    const double  u = ts_format_of(ts_wide(a->dtype))->u, size = ts_xe_kappa(r, D) * u * norm(h, D);
     for (int64_t v = 0; v < a->n_vocab; v++) {
         const double bias = a->bias ? ts_load(a->bias, a->dtype, v) : 0;
         x[v].v = dot(a->dtype, h, w + v * D, D);
@@ -235,16 +241,16 @@ static size_t n_want(const ts_case *c)
 }
 
 /* want: loss, lse, total, then dh and dw if requested */
-static void oracle(const ts_case *c, const void *args, ts_want *want)
+static void oracle_by(const ts_case *c, const void *args, ts_want *want, bool any)
 {
     const ts_cross_entropy_args *a = args;
     const int64_t                R = a->n_rows, V = a->n_vocab, D = a->n_hidden;
     const ts_dtype               t = a->dtype, wide = ts_wide(t);
     ts_xe_rule                   r = ts_xe_rule_of(c, c->dim[XE_MEAN], c->dim[XE_SKIP], 0);
-    r.scale = a->scale;
+    r.scale = a->scale, r.any = any;
     r.g = ts_xe_share(&r, ts_xe_counted(&r, a->target));
     const double lost = t == TS_F16 ? 0x1p-25 * fabs(r.g) : 0, u = ts_format_of(wide)->u;
-    const double ku_v = ts_xe_kappa(V) * u, ku_r = ts_xe_kappa(R) * u;
+    const double ku_v = ts_xe_kappa(&r, V) * u, ku_r = ts_xe_kappa(&r, R) * u;
     double      *h = widened(a->h, t, R, D, a->h_stride), *w = widened(a->w, t, V, D, a->w_stride);
     double      *norms = zeros(V);
     ts_xe_value *x = calloc((size_t)V, sizeof *x), *loss = calloc((size_t)R + 1, sizeof *loss);
@@ -257,7 +263,7 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
         ts_xe_value l = { { 0, 0 }, 0 };
         sum         of_h = sum_open(t, D);
         if (counted) {
-            logits_of(a, h + i * D, w, norms, x);
+            logits_of(&r, a, h + i * D, w, norms, x);
             ts_xe_row(&r, x, a->target[i], a->dh || a->dw, &loss[i], &l);
         }
         want[i] = ts_xe_stored(loss[i].v.hi, counted ? loss[i].error : 0, wide);
@@ -269,18 +275,28 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
             if (a->dw) sum_add(&of_w, v * D, &x[v], e + ku_r * d, hit, h + i * D, D);
         }
         for (int64_t k = 0; k < D && a->dh; k++)
-            *dh++ = sum_want(&of_h, k, a, a->dh, i * a->h_stride + k);
+            *dh = sum_want(&of_h, k, a, a->dh, i * a->h_stride + k, ku_v, dh, any), dh++;
         sum_close(&of_h);
     }
     want[2 * R] = ts_xe_total(&r, loss, a->target);
     for (int64_t at = 0; at < V * D && a->dw; at++)
-        dw[at] = sum_want(&of_w, at, a, a->dw, at / D * a->w_stride + at % D);
+        dw[at] = sum_want(&of_w, at, a, a->dw, at / D * a->w_stride + at % D, ku_r, &dw[at], any);
     sum_close(&of_w);
     free(h);
     free(w);
     free(norms);
     free(x);
     free(loss);
+}
+
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    oracle_by(c, args, want, false);
+}
+
+static void oracle_any(const ts_case *c, const void *args, ts_want *want)
+{
+    oracle_by(c, args, want, true);
 }
 
 /* ---- check, cost ---- */
@@ -297,6 +313,32 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     return ts_xe_check_loss(wide, R, a->loss, a->lse, a->total, want, f, e) &&
            (!a->dh || ts_check_buf(of_h, a->dh, dh, f, e)) &&
            (!a->dw || ts_check_buf(of_w, a->dw, dw, f, e));
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    return ts_common_by(oracle_any, check, want, n_want(c), TS_SUMS_RULE, c, args, f, e);
+}
+
+/* What is NaN by the canon may be anything. -inf, and what ignored rows hold, may make NaN of rows
+ * and of sums over rows. */
+static void excuse(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_cross_entropy_args *a = args;
+    const int64_t                R = a->n_rows, V = a->n_vocab, D = a->n_hidden;
+    ts_xe_rule                   r = ts_xe_rule_of(c, c->dim[XE_MEAN], c->dim[XE_SKIP], 0);
+    const ts_dtype               gt = a->grad_dtype;
+    const size_t                 each = ts_format_of(gt)->n_bytes;
+    ts_want                     *dh = want + 2 * R + 1, *dw = dh + (a->dh ? R * D : 0);
+    ts_xe_excuse_loss(c, &r, a->target, a->loss, a->lse, a->total, want);
+    ts_excuse_nan(dh, (a->dh ? R * D : 0) + (a->dw ? V * D : 0));
+    for (int64_t i = 0; i < R && a->dh; i++)
+        if (ts_xe_may_be_nan(c, &r, a->target[i]))
+            ts_excuse_nonfinite((ts_buf) { "dh", TS_OUT, gt, 1, D, D },
+                                (const char *)a->dh + (size_t)(i * a->h_stride) * each, dh + i * D);
+    if (a->dw && !ts_is(c, "nonfinite"))
+        ts_excuse_nonfinite((ts_buf) { "dw", TS_OUT, gt, V, D, a->w_stride }, a->dw, dw);
 }
 
 /* Logits once, and a matmul for each gradient; a kernel that stores few logits computes them twice.
@@ -351,7 +393,7 @@ const ts_task ts_task_cross_entropy = {
     .name = "cross_entropy",
     .dim_name = { "rows", "vocab", "width", "pad", "grad", "mean", "bias", "skip" },
     .dim_says = { "n_rows", "n_vocab", "n_hidden", "h_stride - n_hidden, and w_stride - n_hidden",
-                  "sum of 1 (dh is wanted), 2 (dw is wanted), 4 (accumulate), 8 (dh and dw have "
+                  "sum of: 1 (dh is wanted), 2 (dw is wanted), 4 (accumulate), 8 (dh and dw have "
                   "the dtype of loss)",
                   "mean", "1 if there is a bias", TS_XE_SKIP_SAYS },
     .more_name = { "smooth", "z", "cap", "chunk" },
@@ -382,4 +424,6 @@ const ts_task ts_task_cross_entropy = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
+    .excuse = excuse,
+    .common = common,
 };

@@ -8,12 +8,16 @@
  * computed from an exponential. Then
  *     lse   errs by  sum p e + (16 + kappa(V)) u + 2 u |max| + u |lse|
  *     p     by       e + that of lse + 2 u |z - lse| + 16 u of itself
- * and loss and gradient by what these make of their terms, plus 8 u of the magnitudes. */
+ * and loss and gradient by what these make of their terms, plus 8 u of the magnitudes.
+ *
+ * By the common contract (`any`) kappa(n) + n stands for kappa(n), as in bound.h, and the mean of z
+ * may be that of z - lse: the terms of a smoothed loss by log-softmax. */
 #include "cross_entropy_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "dtype.h"
 #include "rng.h"
 
@@ -22,9 +26,9 @@ const char ts_cross_entropy_nonfinite[] =
 const char ts_cross_entropy_ignored[] = "what an ignored row holds is of no consequence";
 const char ts_cross_entropy_masked[] = "a logit of -inf has weight 0";
 
-double ts_xe_kappa(int64_t n)
+double ts_xe_kappa(const ts_xe_rule *r, int64_t n)
 {
-    return 8 + 2 * sqrt((double)n);
+    return r->any ? ts_kappa_any(n) : ts_kappa(n);
 }
 
 /* ---- inputs ---- */
@@ -162,10 +166,11 @@ static sums sum_up(const ts_xe_rule *r, const ts_xe_value *z, double u)
     sum = ts_real_gathered(sum);
     const ts_real log_sum = r->dtype == TS_F64 ? ts_real_log(sum) : ts_real_of(ts_log64(sum.hi));
     const ts_real lse = ts_real_add(m, log_sum);
-    return (sums) { lse, ts_real_div(ts_real_gathered(z_sum), ts_real_of(n)),
-                    weighted / sum.hi + (16 + ts_xe_kappa(V)) * u + 2 * u * fabs(m.hi) +
-                        u * fabs(lse.hi),
-                    errors / n + ts_xe_kappa(V) * u * sizes / n };
+    return (sums) {
+        lse, ts_real_div(ts_real_gathered(z_sum), ts_real_of(n)),
+        weighted / sum.hi + (16 + ts_xe_kappa(r, V)) * u + 2 * u * fabs(m.hi) + u * fabs(lse.hi),
+        errors / n + ts_xe_kappa(r, V) * u * (sizes / n + (r->any ? fabs(lse.hi) : 0))
+    };
 }
 
 static ts_xe_value loss_of(const ts_xe_rule *r, const sums *s, const ts_xe_value *zt, double u)
@@ -241,7 +246,7 @@ ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t 
         if (target[i] == r->ignored) continue;
         if (!isfinite(loss[i].v.hi)) return (ts_want) { loss[i].v.hi, 0 };
         ts_real_gather(&sum, loss[i].v);
-        error += loss[i].error + ts_xe_kappa(n) * u * fabs(loss[i].v.hi);
+        error += loss[i].error + ts_xe_kappa(r, n) * u * fabs(loss[i].v.hi);
     }
     const double total = ts_real_div(ts_real_gathered(sum), ts_real_of(by)).hi;
     return ts_xe_stored(total, error / by, ts_wide(r->dtype));
@@ -254,4 +259,25 @@ bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const voi
     return ts_check_buf((ts_buf) { "loss", TS_OUT, wide, 1, R, R }, loss, want, f, e) &&
            ts_check_buf((ts_buf) { "lse", TS_OUT, wide, 1, R, R }, lse, want + R, f, e) &&
            ts_check_buf((ts_buf) { "total", TS_OUT, wide, 1, 1, 1 }, total, want + 2 * R, f, e);
+}
+
+bool ts_xe_may_be_nan(const ts_case *c, const ts_xe_rule *r, int32_t target)
+{
+    return ts_is(c, "masked") || (ts_is(c, "ignored_nonfinite") && target == r->ignored);
+}
+
+void ts_xe_excuse_loss(const ts_case *c, const ts_xe_rule *r, const int32_t *target,
+                       const void *loss, const void *lse, const void *total, ts_want *want)
+{
+    const ts_dtype wide = ts_wide(r->dtype);
+    const int64_t  R = r->n_rows;
+    const size_t   each = ts_format_of(wide)->n_bytes;
+    const ts_buf   one = { "", TS_OUT, wide, 1, 1, 1 };
+    ts_excuse_nan(want, 2 * R + 1);
+    for (int64_t i = 0; i < R; i++) {
+        if (!ts_xe_may_be_nan(c, r, target[i])) continue;
+        ts_excuse_nonfinite(one, (const char *)loss + (size_t)i * each, want + i);
+        ts_excuse_nonfinite(one, (const char *)lse + (size_t)i * each, want + R + i);
+    }
+    if (!ts_is(c, "nonfinite")) ts_excuse_nonfinite(one, total, want + 2 * R);
 }

@@ -32,7 +32,8 @@ typedef struct ts_xe_rule {
     int      mean;
     int32_t  ignored;
     double   scale, smoothing, z_loss, softcap;
-    double   g; /* once the targets are known: scale, or scale over the number of counted rows */
+    double   g;   /* once the targets are known: scale, or scale over the number of counted rows */
+    bool     any; /* bounds of the common contract */
 } ts_xe_rule;
 
 ts_xe_rule ts_xe_rule_of(const ts_case *c, int64_t mean, int64_t skip, uint64_t seed);
@@ -46,7 +47,7 @@ double  ts_xe_share(const ts_xe_rule *r, int64_t n_counted);
 
 /* ---- oracle ---- */
 
-double  ts_xe_kappa(int64_t n);
+double  ts_xe_kappa(const ts_xe_rule *r, int64_t n);
 ts_want ts_xe_stored(double v, double error, ts_dtype t);
 
 /* A number, and how far it may be off before it is stored. */
@@ -74,17 +75,26 @@ ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t 
         TS_BAD(type, TS_E_ARG | TS_HOST, ignore_index, -101),                                      \
         TS_BAD_LIKE(type, TS_E_ARG | TS_HOST, n_vocab, n_vocab, -1) /* and no gradient */
 
-#define TS_XE_SKIP_SAYS "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0"
+#define TS_XE_SKIP_SAYS                                                                            \
+    "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0, the ignore_index "   \
+    "then"
 
 /* Loss, lse and total, which come first among the wants of both. */
 bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const void *lse,
                       const void *total, const ts_want *want, ts_flaw *f, ts_errors *e);
+
+/* Whether the rule of the case may make row i of the outputs NaN: rows with -inf, or ignored ones.
+ * Sums over rows have it too. */
+bool ts_xe_may_be_nan(const ts_case *c, const ts_xe_rule *r, int32_t target);
+/* Excuses loss, lse and total. */
+void ts_xe_excuse_loss(const ts_case *c, const ts_xe_rule *r, const int32_t *target,
+                       const void *loss, const void *lse, const void *total, ts_want *want);
 
 /* What the descriptors of both tasks share. */
 #define TS_XE_TASK                                                                                 \
     .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA,                                           \
     .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },                                  \
                { "ignored_nonfinite", ts_cross_entropy_ignored, true },                            \
-               { "masked", ts_cross_entropy_masked, true } }
+               { "masked", ts_cross_entropy_masked, false } }
 
 #endif

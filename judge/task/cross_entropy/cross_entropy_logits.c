@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "cross_entropy_inside.h"
 #include "dtype.h"
 #include "rng.h"
@@ -71,19 +72,26 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 
 /* ---- oracle ---- */
 
-static size_t n_want(const ts_case *c)
+/* Of one contract. */
+static size_t n_wants(const ts_case *c)
 {
     return (size_t)(2 * c->dim[0] + 1 + (c->dim[XL_GRAD] ? c->dim[0] * c->dim[1] : 0));
 }
 
+/* Logits that the call overwrites are not there to compute wider bounds from: those come second. */
+static size_t n_want(const ts_case *c)
+{
+    return n_wants(c) * (c->dim[XL_GRAD] == IN_PLACE ? 2 : 1);
+}
+
 /* want: loss, lse, total, then the gradient if requested */
-static void oracle(const ts_case *c, const void *args, ts_want *want)
+static void oracle_by(const ts_case *c, const void *args, ts_want *want, bool any)
 {
     const ts_cross_entropy_logits_args *a = args;
     const int64_t                       R = a->n_rows, V = a->n_vocab;
     const ts_dtype                      t = a->dtype, wide = ts_wide(t);
     ts_xe_rule                          r = ts_xe_rule_of(c, c->dim[XL_MEAN], c->dim[XL_SKIP], 0);
-    r.scale = a->scale;
+    r.scale = a->scale, r.any = any;
     r.g = ts_xe_share(&r, ts_xe_counted(&r, a->target));
     ts_xe_value *x = calloc((size_t)V, sizeof *x), *loss = calloc((size_t)R + 1, sizeof *loss);
     ts_want     *lse = want + R, *dx = lse + R + 1;
@@ -105,6 +113,17 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     free(loss);
 }
 
+static void oracle(const ts_case *c, const void *args, ts_want *want)
+{
+    oracle_by(c, args, want, false);
+    if (c->dim[XL_GRAD] == IN_PLACE) oracle_by(c, args, want + n_wants(c), true);
+}
+
+static void oracle_any(const ts_case *c, const void *args, ts_want *want)
+{
+    oracle_by(c, args, want, true);
+}
+
 /* ---- check, cost ---- */
 
 static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
@@ -117,6 +136,36 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     (void)c;
     return ts_xe_check_loss(wide, R, a->loss, a->lse, a->total, want, f, e) &&
            (!got || ts_check_buf(dx, got, want + 2 * R + 1, f, e));
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    if (c->dim[XL_GRAD] == IN_PLACE)
+        return check(c, args, want + n_wants(c), f, e) ? TS_SUMS_RULE : NULL;
+    return ts_common_by(oracle_any, check, want, n_want(c), TS_SUMS_RULE, c, args, f, e);
+}
+
+/* Of one contract. As in cross_entropy.c. */
+static void excuse_of(const ts_case *c, const ts_cross_entropy_logits_args *a, ts_want *want)
+{
+    const int64_t     R = a->n_rows, V = a->n_vocab;
+    ts_xe_rule        r = ts_xe_rule_of(c, c->dim[XL_MEAN], c->dim[XL_SKIP], 0);
+    const char *const got = a->in_place ? a->logits : a->dlogits;
+    const size_t      each = ts_format_of(a->dtype)->n_bytes;
+    ts_want          *dx = want + 2 * R + 1;
+    ts_xe_excuse_loss(c, &r, a->target, a->loss, a->lse, a->total, want);
+    if (got) ts_excuse_nan(dx, R * V);
+    for (int64_t i = 0; i < R && got; i++)
+        if (ts_xe_may_be_nan(c, &r, a->target[i]))
+            ts_excuse_nonfinite((ts_buf) { "dlogits", TS_OUT, a->dtype, 1, V, V },
+                                got + (size_t)(i * a->row_stride) * each, dx + i * V);
+}
+
+static void excuse(const ts_case *c, const void *args, ts_want *want)
+{
+    excuse_of(c, args, want);
+    if (c->dim[XL_GRAD] == IN_PLACE) excuse_of(c, args, want + n_wants(c));
 }
 
 static ts_cost cost(const ts_case *c)
@@ -184,4 +233,6 @@ const ts_task ts_task_cross_entropy_logits = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
+    .excuse = excuse,
+    .common = common,
 };
