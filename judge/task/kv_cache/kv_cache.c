@@ -183,12 +183,6 @@ static void list_answers(const ts_kv_cache_args *a, answer *list, int32_t *same)
     }
 }
 
-static bool is_poison(const unsigned char *p, size_t n)
-{
-    while (n && *p == 0xff) p++, n--;
-    return !n;
-}
-
 /* The rows that an answer has in one buffer: those of an earlier one have the same bits, and those
  * of a rejected operation are untouched. */
 static bool rows_agree(const ts_want *seen, const answer *list, int64_t i, int32_t same, ts_buf b,
@@ -197,7 +191,7 @@ static bool rows_agree(const ts_want *seen, const answer *list, int64_t i, int32
     const size_t         row = (size_t)b.n_cols * ts_format_of(b.dtype)->n_bytes;
     const unsigned char *mine = (const unsigned char *)p + (size_t)list[i].row * row;
     const bool           refused = seen[i * TS_KV_SEEN].value != 0;
-    if (refused && !is_poison(mine, (size_t)list[i].n * row)) {
+    if (refused && !ts_is_poison(b.dtype, mine, (size_t)list[i].n * row)) {
         const double got = ts_load(mine, b.dtype, 0);
         *f = (ts_flaw) { TS_FAULT_VALUE, b.name, list[i].row, 0, got, NAN, 0 };
         return false;
@@ -239,74 +233,6 @@ static bool agree(const ts_kv_cache_args *a, const ts_want *seen, const ts_buf *
     return ok;
 }
 
-/* seen, read, out, lse: in the order in which one follows from the other. By the canon what was
- * observed twice has the same bits. */
-static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, bool canon,
-                      const ts_want *want, ts_flaw *f, ts_errors *e)
-{
-    const ts_kv_dims *d = a->dims;
-    const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
-    const ts_buf      b[] = {
-             { "seen", TS_OUT, TS_F64, s->n_op, TS_KV_SEEN, TS_KV_SEEN },
-             { "read", TS_OUT, TS_F32, s->n_read, W, W },
-             { "out", TS_OUT, d->io_dtype, s->n_out, Q, Q },
-             { "lse", TS_OUT, TS_F32, s->n_out, d->n_q_head, d->n_q_head },
-    };
-    const void *const    p[] = { a->seen, a->read, a->out, a->lse };
-    const ts_want *const seen = want;
-    for (int i = 0; i < 4; i++) {
-        if (!ts_check_buf(b[i], p[i], want, f, e)) return false;
-        want += b[i].n_rows * b[i].n_cols;
-    }
-    return !canon || agree(a, seen, b, p, f);
-}
-
-/* What a cache says of its own memory is the canon's. */
-static void pass_over_bytes(const ts_kv_cache_args *a, ts_want *seen)
-{
-    const int32_t *at = a->script;
-    ts_kv_op       o;
-    for (int64_t i = 0; i < a->n_op; i++, at += ts_kv_op_words(&o), seen += TS_KV_SEEN) {
-        memcpy(&o, at, sizeof o);
-        const int first = o.what == TS_KV_SIZE ? 1 : o.what == TS_KV_STATUS ? 2 : TS_KV_SEEN;
-        for (int k = first; k < TS_KV_SEEN; k++) seen[k].bound = INFINITY;
-    }
-}
-
-static bool check_by(const ts_case *c, const void *args, bool canon, const ts_want *want,
-                     ts_flaw *f, ts_errors *e)
-{
-    const ts_kv_cache_args *a = args;
-    ts_kv_script            s;
-    ts_kv_script_of(c, &s);
-    free(s.word);
-    const bool   code = ts_kv_is_code(a->dims->store_dtype);
-    const size_t n = count_want(&s);
-    if (canon && !code) return check_all(a, &s, canon, want, f, e);
-    ts_want *now = malloc((n + 1) * sizeof *now);
-    if (!now) abort();
-    if (code) ts_kv_model(a, &s, a->read, now);
-    else memcpy(now, want, n * sizeof *now);
-    if (!canon) pass_over_bytes(a, now);
-    const bool ok = check_all(a, &s, canon, now, f, e);
-    free(now);
-    return ok;
-}
-
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
-{
-    return check_by(c, args, true, want, f, e);
-}
-
-static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
-                          ts_errors *e)
-{
-    const bool bytes = !strcmp(f->what, "seen");
-    if (!check_by(c, args, false, want, f, e)) return NULL;
-    return bytes ? "a cache reports how many bytes and pages it has and uses"
-                 : "a repeated call is bitwise identical, and a rejected call writes nothing";
-}
-
 /* The operation that wrote row `row` of out, lse or read, or that a row of seen is of. */
 static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, ts_kv_op *o)
 {
@@ -326,6 +252,75 @@ static int64_t op_of(const ts_kv_cache_args *a, const char *what, int64_t row, t
     free(list);
     free(same);
     return i < a->n_op ? i : -1;
+}
+
+/* seen, read, out, lse: in the order in which one follows from the other. The flaw is that of the
+ * first wrong operation; with codes, what is expected of the others follows from what was read. By
+ * the canon what was observed twice has the same bits. */
+static bool check_all(const ts_kv_cache_args *a, const ts_kv_script *s, bool canon,
+                      const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_kv_dims *d = a->dims;
+    const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
+    const ts_buf      b[] = {
+             { "seen", TS_OUT, TS_F64, s->n_op, TS_KV_SEEN, TS_KV_SEEN },
+             { "read", TS_OUT, TS_F32, s->n_read, W, W },
+             { "out", TS_OUT, d->io_dtype, s->n_out, Q, Q },
+             { "lse", TS_OUT, TS_F32, s->n_out, d->n_q_head, d->n_q_head },
+    };
+    const void *const    p[] = { a->seen, a->read, a->out, a->lse };
+    const ts_want *const seen = want;
+    const bool           code = ts_kv_is_code(d->store_dtype);
+    int64_t              first = 0;
+    bool                 ok = true;
+    for (int i = 0; i < 4 && (ok || !code); i++) {
+        ts_flaw  at;
+        ts_kv_op o;
+        if (!ts_check_buf(b[i], p[i], want, &at, e)) {
+            const int64_t op = op_of(a, at.what, at.row, &o);
+            if (ok || op < first) first = op, *f = at;
+            ok = false;
+        }
+        want += b[i].n_rows * b[i].n_cols;
+    }
+    return ok && (!canon || agree(a, seen, b, p, f));
+}
+
+/* rule: of the canon, that alone excuses something; NULL: by the canon. */
+static bool check_by(const ts_case *c, const void *args, const char **rule, const ts_want *want,
+                     ts_flaw *f, ts_errors *e)
+{
+    const ts_kv_cache_args *a = args;
+    ts_kv_script            s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    const bool   code = ts_kv_is_code(a->dims->store_dtype), canon = !rule;
+    const size_t n = count_want(&s);
+    if (canon && !code) return check_all(a, &s, canon, want, f, e);
+    ts_want *now = malloc((n + 1) * sizeof *now);
+    if (!now) abort();
+    if (code) ts_kv_model(a, &s, a->read, now);
+    else memcpy(now, want, n * sizeof *now);
+    if (!canon) *rule = ts_kv_excuse(c, a, &s, now);
+    const bool ok = check_all(a, &s, canon, now, f, e);
+    free(now);
+    return ok;
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    return check_by(c, args, NULL, want, f, e);
+}
+
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const bool  bytes = !strcmp(f->what, "seen");
+    const char *rule;
+    if (!check_by(c, args, &rule, want, f, e)) return NULL;
+    if (rule) return rule;
+    return bytes ? "a cache reports how many bytes and pages it has and uses"
+                 : "a repeated call is bitwise identical, and a rejected call writes nothing";
 }
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
@@ -361,13 +356,19 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
 /* store: the dtype in which keys and values are kept, instead of the case's own number for it. */
 static int scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])
 {
-    ts_kv_script s;
-    ts_kv_script_of(c, &s);
-    free(s.word);
-    p[0] = (ts_parameter) { "store", s.dims->store_dtype };
-    p[1] = (ts_parameter) { "window", s.dims->window };
-    p[2] = (ts_parameter) { "channel", s.dims->key_axis == TS_KEY_CHANNEL };
-    return 3;
+    static const char *const what[TS_KV_DOES] = { "fork", "truncate", "free", "tree", "refused" };
+    const ts_kv_dims         d = ts_kv_dims_of(c);
+    const unsigned           does = ts_kv_does(c);
+    int                      n = 0;
+    p[n++] = (ts_parameter) { "store", d.store_dtype };
+    p[n++] = (ts_parameter) { "window", d.window };
+    p[n++] = (ts_parameter) { "channel", d.key_axis == TS_KEY_CHANNEL };
+    p[n++] = (ts_parameter) { "sink", d.n_sink };
+    p[n++] = (ts_parameter) { "n_sink", d.n_sink };
+    p[n++] = (ts_parameter) { "group", d.key_group };
+    p[n++] = (ts_parameter) { "key_group", d.key_group };
+    for (int i = 0; i < TS_KV_DOES; i++) p[n++] = (ts_parameter) { what[i], does >> i & 1 };
+    return n;
 }
 
 static ts_cost cost(const ts_case *c)
@@ -426,8 +427,6 @@ static const ts_invalid invalid = {
     .bad = bad,
 };
 
-static const char NONSENSE[] = "an invalid call is rejected, with nothing written or changed";
-
 static int about(const ts_case *c)
 {
     return strncmp(c->family, "tree", 4) ? -1 : 0;
@@ -473,14 +472,15 @@ const ts_task ts_task_kv_cache = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
-    .canon = { { "nonfinite", "a NaN or infinity that was truncated never reappears", true },
-               { "masked", "keys whose score is -inf have weight 0, even if they come first",
-                 true },
-               { "nonsense", NONSENSE, true },
-               { "tree_nonsense", NONSENSE, true } },
+    .canon = { { "nonfinite", TS_KV_STALE, false },
+               { "masked", TS_KV_MASKED, false },
+               { "nonsense", TS_KV_NONSENSE, true },
+               { "tree_nonsense", TS_KV_NONSENSE, true } },
     .common = common,
+    .common_decides = true,
     .explain = explain,
     .scope = scope,
-    .scope_says = "`store` is a dtype instead, such as u8, and `channel` is 1 where keys are coded "
-                  "by channel",
+    .scope_says = "`store` is a dtype instead, such as u8, `channel` is 1 where keys are coded by "
+                  "channel, `fork`, `truncate`, `free` and `tree` are 1 where that function is "
+                  "called, and `refused` where a call must be rejected",
 };

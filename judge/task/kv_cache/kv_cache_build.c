@@ -139,6 +139,18 @@ static void forks(build *b)
     look_at(b, fresh);
 }
 
+/* Every sequence as long as the longest has been, for which there are just enough pages: of one
+ * that was not returned there is now none. */
+static void fill_pool(build *b, const int32_t *slot, int32_t n)
+{
+    const int32_t most = (int32_t)b->peak_len;
+    for (int32_t i = 0; i < n && b->s->dims->page; i++) {
+        for (int32_t l = 0; l < dim(b, LAYERS); l++)
+            append(b, l, &(ts_kv_item) { slot[i], most - b->len[slot[i]][l] }, 1);
+        ask(b, slot[i]);
+    }
+}
+
 /* Truncated tokens never come back; in family `nonfinite` they are NaN. */
 static void truncations(build *b)
 {
@@ -160,6 +172,7 @@ static void truncations(build *b)
         look_at(b, slot);
     }
     look_at(b, beside);
+    fill_pool(b, (int32_t[]) { slot, beside }, 2);
 }
 
 /* Everything that must be rejected for lack of capacity, without any change. */
@@ -316,6 +329,7 @@ static void fuzz(build *b)
         if (i % 4 == 3 && b->len[slot][layer]) attend(b, layer, &(ts_kv_item) { slot, 1 }, 1);
     }
     for (int32_t i = 0; i < n_live; i++) look_at(b, live[i]);
+    fill_pool(b, live, n_live);
 }
 
 /* ---- dims ---- */
@@ -352,23 +366,29 @@ static void set_store(const ts_case *c, ts_kv_dims *d)
     }
 }
 
+ts_kv_dims ts_kv_dims_of(const ts_case *c)
+{
+    const int64_t *m = c->dim;
+    ts_kv_dims     d = { .n_layer = m[LAYERS],
+                         .n_q_head = m[Q_HEADS],
+                         .n_kv_head = m[KV_HEADS],
+                         .head_dim = m[HEAD_DIM],
+                         .page = m[PAGE],
+                         .scale = (ts_is(c, "hot") ? 8 : 1) / sqrt((double)m[HEAD_DIM]) };
+    const double   scale[] = { d.scale, 0, 1e-3 * d.scale, 20 * d.scale, -d.scale };
+    d.scale = scale[m[SCALE]];
+    set_store(c, &d);
+    if (ts_is(c, "window") || ts_is(c, "window_only")) d.window = m[LEN] / 3 + 1;
+    if (ts_is(c, "window")) d.n_sink = 2;
+    if (m[WINDOW]) d.window = m[WINDOW];
+    if (m[SINK]) d.n_sink = m[SINK];
+    return d;
+}
+
 static void begin(build *b)
 {
-    ts_kv_dims *d = b->s->dims;
-    *d = (ts_kv_dims) { .n_layer = dim(b, LAYERS),
-                        .n_q_head = dim(b, Q_HEADS),
-                        .n_kv_head = dim(b, KV_HEADS),
-                        .head_dim = dim(b, HEAD_DIM),
-                        .page = dim(b, PAGE),
-                        .scale = (is(b, "hot") ? 8 : 1) / sqrt((double)dim(b, HEAD_DIM)) };
-    const double scale[] = { d->scale, 0, 1e-3 * d->scale, 20 * d->scale, -d->scale };
-    d->scale = scale[dim(b, SCALE)];
-    set_store(b->c, d);
-    b->codes = ts_kv_is_code(d->store_dtype);
-    if (is(b, "window") || is(b, "window_only")) d->window = dim(b, LEN) / 3 + 1;
-    if (is(b, "window")) d->n_sink = 2;
-    if (dim(b, WINDOW)) d->window = dim(b, WINDOW);
-    if (dim(b, SINK)) d->n_sink = dim(b, SINK);
+    *b->s->dims = ts_kv_dims_of(b->c);
+    b->codes = ts_kv_is_code(b->s->dims->store_dtype);
     b->s->n_cache = is(b, "paged") ? 2 : 1;
     emit(b, op(TS_KV_SIZE, 0, 0), NULL);
 }
@@ -403,22 +423,46 @@ static void end(build *b)
     b->s->dims[1].page = b->s->dims[1].n_page = 0;
 }
 
+enum {
+    FORK = 1u << TS_KV_DOES_FORK,
+    TRUNCATE = 1u << TS_KV_DOES_TRUNCATE,
+    FREE = 1u << TS_KV_DOES_FREE,
+    TREE = 1u << TS_KV_DOES_TREE,
+    REFUSED = 1u << TS_KV_DOES_REFUSED
+};
+static const struct {
+    const char *family;
+    void (*write)(build *b);
+    unsigned does;
+} scripts[] = { { "chunk", chunks, 0 },
+                { "fork", forks, FORK | TRUNCATE | FREE },
+                { "truncate", truncations, TRUNCATE },
+                { "nonfinite", truncations, TRUNCATE },
+                { "full", fill_up, FORK | FREE | REFUSED },
+                { "nonsense", nonsense, FORK | TRUNCATE | FREE | REFUSED },
+                { "fuzz", fuzz, FORK | TRUNCATE | FREE },
+                { "paged", fuzz, FORK | TRUNCATE | FREE },
+                { "cow", copy_without_room, FORK | TRUNCATE | REFUSED },
+                { "tree", trees, TREE | FREE },
+                { "tree_nonsense", tree_nonsense, TREE | FREE | REFUSED } };
+enum { N_SCRIPTS = sizeof scripts / sizeof *scripts };
+
+/* N_SCRIPTS: as `normal`. */
+static int script_of(const ts_case *c)
+{
+    int i = 0;
+    while (i < N_SCRIPTS && !ts_is(c, scripts[i].family)) i++;
+    return i;
+}
+
+unsigned ts_kv_does(const ts_case *c)
+{
+    const int i = script_of(c);
+    return i < N_SCRIPTS ? scripts[i].does : 0;
+}
+
 void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
 {
-    static const struct {
-        const char *family;
-        void (*write)(build *b);
-    } scripts[] = { { "chunk", chunks },
-                    { "fork", forks },
-                    { "truncate", truncations },
-                    { "nonfinite", truncations },
-                    { "full", fill_up },
-                    { "nonsense", nonsense },
-                    { "fuzz", fuzz },
-                    { "paged", fuzz },
-                    { "cow", copy_without_room },
-                    { "tree", trees },
-                    { "tree_nonsense", tree_nonsense } };
     build *b = calloc(1, sizeof *b);
     if (!b) abort();
     memset(s, 0, sizeof *s);
@@ -426,10 +470,8 @@ void ts_kv_script_of(const ts_case *c, ts_kv_script *s)
     b->timed = c->use & (TS_USE_TIME | TS_USE_JUDGE);
     s->staged = !b->timed;
     begin(b);
-    size_t       i = 0;
-    const size_t n = sizeof scripts / sizeof *scripts;
-    while (i < n && !is(b, scripts[i].family)) i++;
-    if (i < n) scripts[i].write(b);
+    const int i = script_of(c);
+    if (i < N_SCRIPTS) scripts[i].write(b);
     else generate(b, !b->timed ? STEPS : c->use & TS_USE_LARGE ? LARGE_STEPS : TIMED_STEPS);
     end(b);
     free(b);

@@ -55,6 +55,20 @@ typedef struct ts_kv_script {
 
 void ts_kv_script_of(const ts_case *c, ts_kv_script *s);
 
+/* Without the script: all but the numbers of sequences, tokens and pages. */
+ts_kv_dims ts_kv_dims_of(const ts_case *c);
+
+/* What the script of a case may do in addition to what all do: bits 1u << TS_KV_DOES_*. */
+enum {
+    TS_KV_DOES_FORK,
+    TS_KV_DOES_TRUNCATE,
+    TS_KV_DOES_FREE,
+    TS_KV_DOES_TREE,
+    TS_KV_DOES_REFUSED, /* calls that must be rejected */
+    TS_KV_DOES
+};
+unsigned ts_kv_does(const ts_case *c);
+
 /* What must be seen, read back, and attended to: wants for seen, read, out and lse, in this order.
  *
  * Codes leave room for rounding, so what attend must give follows from what read gave: `read` is
@@ -63,5 +77,15 @@ void ts_kv_script_of(const ts_case *c, ts_kv_script *s);
  * known; anything goes for the rest. */
 void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *read,
                  ts_want *want);
+
+#define TS_KV_STALE    "a NaN or infinity that was truncated never reappears"
+#define TS_KV_MASKED   "keys whose score is -inf have weight 0, even if they come first"
+#define TS_KV_NONSENSE "an invalid call is rejected, with nothing written or changed"
+
+/* Lifts the wants of the canon that the usual contract does not have: what a cache says of its
+ * memory; and what the rule of the family is about, in the elements of this output that break it.
+ * Returns that rule if there are any, else NULL. */
+const char *ts_kv_excuse(const ts_case *c, const ts_kv_cache_args *a, const ts_kv_script *s,
+                         ts_want *want);
 
 #endif
