@@ -98,6 +98,15 @@ static size_t n_want(const ts_case *c)
     return ts_bufs_elements(b, N_OUTPUTS);
 }
 
+static int64_t n_refused(void)
+{
+    ts_status must;
+    int64_t   n = 0;
+    for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
+        for (int64_t how = list; ts_beam_must(NULL, how, &must); how++) n++;
+    return n;
+}
+
 /* Of spoilt calls the statuses, in the place of calls; nothing is written. */
 static void want_refused(const ts_case *c, ts_want *want)
 {
@@ -152,45 +161,111 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
 
 static const char TIES[] = "equal scores: the parent's smaller slot first, then the smaller token";
 static const char ONE_CALL[] = "each step calls next once, for the unfinished beams";
+static const char EXACT[] = "log-probabilities are exact to 1e-12 per token";
+static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
+static const char NONFINITE[] = "logits without a distribution end the search with TS_E_MODEL";
+static const char REFUSED[] = "an invalid call is rejected, with nothing written";
+
+static const char *rule_of_none(const ts_case *c)
+{
+    return strstr(c->family, "fails") ? FAILS : NONFINITE;
+}
 
 /* The number and arguments of the model's calls are rules of the canon; the status and bytes
- * outside the buffers are not. Where scores are equal, the result must follow from some order among
- * them: a beam in the output was kept, and of the others that could be kept instead several orders
- * are tried. */
-static int orders(const ts_case *c)
+ * outside the buffers are not. Where scores are equal, or a log-softmax in float may not tell them
+ * apart, the result must follow from some order among them: a beam in the output was kept, and of
+ * the others that could be kept instead several orders are tried. */
+uint64_t ts_beam_orders(const ts_case *c)
 {
     return c->dim[VOCAB] * c->dim[WIDTH] * c->dim[STEPS] < 1000 ? 1000 : 2;
+}
+
+/* Whether the output is that of a search with such choices. *clear: there is no other order. */
+static bool follows(const ts_case *c, const ts_beam_play_args *a, uint64_t order, bool in_float,
+                    ts_errors *e, bool *clear)
+{
+    const ts_toy       m = { a->word, a->weight };
+    const ts_beam_told told = { a->tokens, order, in_float };
+    ts_want           *now = calloc(n_want(c) + 1, sizeof *now);
+    ts_errors          mine = *e;
+    ts_flaw            other;
+    if (!now) abort();
+    *clear = ts_beam_solve(c, &m, a->prompts + a->n_items, &told, now) > 0;
+    const bool ok = check_found(c, a, now, &other, &mine);
+    if (ok) *e = mine;
+    free(now);
+    return ok;
+}
+
+/* The numbers at the end of the record; of a search that no row ended, not whether every prompt was
+ * passed: what was found says so. */
+static bool check_more(const ts_beam_play_args *a, const ts_want *more, bool sound, ts_flaw *f)
+{
+    const double *const got = a->calls + a->steps * TS_BEAM_SEEN;
+    for (int i = 2; i < TS_BEAM_SEEN * TS_BEAM_SEEN_MORE; i++) {
+        if (sound ? i == TS_BEAM_AMISS : i == TS_BEAM_STATUS || i == TS_BEAM_WROTE) continue;
+        if (got[i] == more[i].value) continue;
+        *f = (ts_flaw) {
+            TS_FAULT_VALUE, "calls", a->steps + i / TS_BEAM_SEEN, i % TS_BEAM_SEEN, got[i],
+            more[i].value,  0
+        };
+        return false;
+    }
+    return true;
+}
+
+/* Whether the model ended a search in a case of rows that are none: with other calls than those of
+ * the canon it may come to them, as one that passes finished beams does. */
+static bool reaches_none(const ts_case *c, const ts_beam_play_args *a)
+{
+    const bool none = strstr(c->family, "fails") || strstr(c->family, "nonfinite");
+    return none && a->calls[a->steps * TS_BEAM_SEEN + TS_BEAM_STATUS] == TS_E_MODEL;
+}
+
+/* Where rows are none a search may end as it will, or go on: see beam_search_canon.c. */
+static const char *common_of_none(const ts_case *c, const ts_beam_play_args *a, const ts_want *want,
+                                  ts_flaw *f, ts_errors *e)
+{
+    const double *const more = a->calls + a->steps * TS_BEAM_SEEN;
+    ts_flaw             other;
+    if (!more[TS_BEAM_STATUS]) return ts_beam_goes_on(c, a, f) ? rule_of_none(c) : NULL;
+    const bool untouched = !more[TS_BEAM_WROTE] && check_found(c, a, want, &other, e);
+    return untouched ? ONE_CALL : rule_of_none(c);
+}
+
+/* Of invalid calls the statuses, and what those have written that were accepted. */
+static const char *common_of_refused(const ts_case *c, const ts_beam_play_args *a, ts_flaw *f)
+{
+    const int64_t n = (c->dim[STEPS] + TS_BEAM_SEEN_MORE) * TS_BEAM_SEEN;
+    for (int64_t i = n_refused() + 1; i < n; i++) {
+        if (a->calls[i] == 0) continue;
+        *f = (ts_flaw) {
+            TS_FAULT_VALUE, "calls", i / TS_BEAM_SEEN, i % TS_BEAM_SEEN, a->calls[i], 0, 0
+        };
+        return NULL;
+    }
+    return REFUSED;
 }
 
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
     const ts_beam_play_args *a = args;
-    const ts_toy             m = { a->word, a->weight };
-    const int64_t            at = a->steps * TS_BEAM_SEEN;
-    const ts_want           *calls = want + n_want(c) - TS_BEAM_SEEN * TS_BEAM_SEEN_MORE;
-    const ts_buf             last = { "calls", TS_OUT, TS_F64, 1, 1, 1 };
+    const ts_want           *more = want + n_want(c) - TS_BEAM_SEEN * TS_BEAM_SEEN_MORE;
+    const bool               sound = ts_beam_is_sound(c, want) && !reaches_none(c, a);
     ts_errors                mine = *e;
-    const char              *rule = ONE_CALL;
-    for (int i = 2; i < TS_BEAM_SEEN * TS_BEAM_SEEN_MORE; i++)
-        if (!ts_check_buf(last, a->calls + at + i, calls + i, f, &mine)) {
-            f->row = a->steps + i / TS_BEAM_SEEN, f->col = i % TS_BEAM_SEEN;
-            return NULL;
-        }
-    if (check_found(c, a, want, f, &mine)) return *e = mine, rule;
-    ts_want *now = calloc(n_want(c) + 1, sizeof *now);
-    ts_flaw  other;
-    if (!now) abort();
-    rule = NULL;
-    for (int i = 0; i < orders(c) && !rule; i++) {
-        const ts_beam_told told = { a->tokens, (uint64_t)i };
-        ts_beam_solve(c, &m, a->prompts + a->n_items, &told, now);
+    if (is_refused(c)) return common_of_refused(c, a, f);
+    if (!check_more(a, more, sound, f)) return NULL;
+    if (!sound) return common_of_none(c, a, want, f, e);
+    if (check_found(c, a, want, f, &mine)) return *e = mine, ONE_CALL;
+    bool clear = false;
+    for (uint64_t i = 0; i < ts_beam_orders(c) && !clear; i++) {
         mine = *e;
-        if (check_found(c, a, now, &other, &mine)) rule = TIES;
+        if (!follows(c, a, i, true, &mine, &clear)) continue;
+        if (follows(c, a, i, false, e, &clear)) return TIES;
+        return *e = mine, EXACT;
     }
-    if (rule) *e = mine;
-    free(now);
-    return rule;
+    return NULL;
 }
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
@@ -201,7 +276,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         "bytes written outside the caller's memory",
         "status",
         "bytes written by a failed search",
-        "nothing"
+        "prompts that were not passed; or 1: the model gave no row that ends a search"
     };
     static const char *const seen[TS_BEAM_SEEN] = {
         "number of strings passed to next", "strings passed to next, lower half of their hash",
@@ -257,9 +332,6 @@ static const ts_invalid invalid = {
     .odd = TS_BEAM_ODD,
 };
 
-static const char FAILS[] = "a model that fails ends the search with TS_E_MODEL";
-static const char NONFINITE[] = "logits without a distribution end the search with TS_E_MODEL";
-
 static int about(const ts_case *c)
 {
     return ts_beam_is_archive(c) ? 0 : -1;
@@ -302,6 +374,7 @@ const ts_task ts_task_beam_search = {
     .invalid = &invalid,
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
+               { "near", EXACT, false },
                { "nonfinite", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },
                { "nonfinite_none", NONFINITE, true },
@@ -309,7 +382,8 @@ const ts_task ts_task_beam_search = {
                { "archive_ties", "equal scores: what was archived first comes first", false },
                { "archive_nonfinite", NONFINITE, true },
                { "archive_fails", FAILS, true },
-               { "archive_refused", "an invalid call is rejected, with nothing written", true } },
+               { "archive_refused", REFUSED, true } },
     .common = common,
+    .common_decides = true,
     .explain = explain,
 };

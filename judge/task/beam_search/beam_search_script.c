@@ -33,6 +33,8 @@ typedef struct player {
     int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or an invalid call */
     int32_t                  first[2];                  /* an invalid prompt */
     int64_t                  n_next, n_forward;
+    bool                     asked[TS_BEAM_ITEMS]; /* the prompt alone was a string */
+    bool                     none; /* the model failed, or gave a row that is no distribution */
     ts_beam_search_args      b;    /* the call */
     const void              *args; /* b, and x, unless NULL on purpose */
     const ts_exec           *exec;
@@ -40,6 +42,36 @@ typedef struct player {
 } player;
 
 /* ---- the model ---- */
+
+/* Notes whose prompt a string is. Others continue one, or fill a batch. */
+static void compare_prompts(player *p, int64_t len, const int32_t *tokens)
+{
+    const int32_t *prompt = p->a->prompts + p->a->n_items;
+    for (int64_t i = 0; i < p->a->n_items; prompt += p->a->prompt_len[i++])
+        p->asked[i] |=
+            len == p->a->prompt_len[i] && !memcmp(tokens, prompt, (size_t)len * sizeof *prompt);
+}
+
+static void note_none(player *p, int bad, int64_t n_row, const float *row)
+{
+    const int64_t V = p->toy.word[TS_TOY_VOCAB];
+    p->none |= bad != 0;
+    for (int64_t i = 0; i < n_row && !p->none; i++, row += V) {
+        float most = -INFINITY;
+        for (int64_t t = 0; t < V && !p->none; t++) {
+            p->none = isnan(row[t]) || row[t] == INFINITY;
+            if (row[t] > most) most = row[t];
+        }
+        p->none |= most == -INFINITY;
+    }
+}
+
+static int64_t count_unasked(const player *p)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->a->n_items && p->a->steps; i++) n += !p->asked[i];
+    return n;
+}
 
 static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *const *tokens,
                 float *out)
@@ -51,6 +83,7 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     const bool fails = p->toy.word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
     for (int64_t i = 0; i < n_seq && (!bad || fails); i++) {
         bad |= ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
+        compare_prompts(p, len[i], tokens[i]);
         if (!bad || fails) h += ts_toy_string(len[i], tokens[i]);
     }
     if (p->n_next < p->a->steps) {
@@ -60,15 +93,18 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
         seen[2] = (double)(h >> 32);
     }
     p->n_next++;
+    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_seq, out);
     return bad;
 }
 
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
                    const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
 {
-    player *p = self;
+    player   *p = self;
+    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
     p->n_forward++;
-    return ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
+    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_want, out);
+    return bad;
 }
 
 /* ---- the call ---- */
@@ -219,7 +255,7 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
     static held   h;
     static player p;
     ts_status     must;
-    double       *seen = a->calls, over = 0;
+    double       *seen = a->calls, inside = 0, over = 0;
     for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
         for (int64_t how = list; ts_beam_must(a, how, &must); how++) {
             prepare(&p, a, a->prompts + a->n_items, true, &h, x);
@@ -227,9 +263,10 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
             spoil(&p, how, &must);
             const bool needless = must == TS_E_WORKSPACE && !x->workspace_bytes;
             *seen++ = needless ? must : f(p.args, p.exec);
-            over += (double)(written(&h) + overstepped(a, &h) + p.n_next + p.n_forward);
+            inside += (double)(written(&h) + p.n_next + p.n_forward);
+            over += (double)overstepped(a, &h);
         }
-    *seen++ = over;
+    *seen++ = inside, *seen++ = over;
     while (seen < a->calls + (a->steps + TS_BEAM_SEEN_MORE) * TS_BEAM_SEEN) *seen++ = 0;
 }
 
@@ -256,7 +293,8 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
          c < more; c++)
         *c = 0;
     more[0] = (double)p.n_next, more[1] = (double)p.n_forward, more[2] = (double)overstepped(a, &h);
-    more[3] = s, more[4] = s ? (double)written(&h) : 0, more[5] = 0;
+    more[3] = s, more[4] = s ? (double)written(&h) : 0;
+    more[5] = (double)(s ? !p.none : count_unasked(&p));
     if (!s) tell(a, &h);
     return TS_OK;
 }

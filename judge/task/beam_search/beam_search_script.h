@@ -25,9 +25,14 @@ bool ts_beam_must(const void *args, int64_t how, ts_status *must);
 
 /* The record of each call of next: the number of strings, and the sum of their ts_toy_string, in
  * two halves. After the steps come the numbers of calls of next and forward, and of bytes changed
- * around the judge's buffers; then the status. */
+ * around the judge's buffers; then the status, the bytes that a failed search wrote, and the number
+ * of prompts that were no string or, of a search that the model ended, 1 if it never did: all that
+ * it gave was a distribution.
+ * Of invalid calls: the status of each, what they wrote and called, bytes changed around buffers.
+ */
 enum { TS_BEAM_SEEN = 3, TS_BEAM_SEEN_MORE = 2 };
-enum { TS_BEAM_MOST = 1024, TS_BEAM_ITEMS = 64 }; /* beams of all items; items */
+enum { TS_BEAM_STATUS = 3, TS_BEAM_WROTE, TS_BEAM_AMISS }; /* among those after the steps */
+enum { TS_BEAM_MOST = 1024, TS_BEAM_ITEMS = 64 };          /* beams of all items; items */
 
 typedef struct ts_beam_play_args {
     ts_beam_dims d;                     /* as passed to the search */
