@@ -265,9 +265,10 @@ static void want_refused(const ts_case *c, ts_want *w)
     outputs(c, b);
     for (int64_t k = 0; k < b[0].n_rows * b[0].n_cols; k++) *w++ = (ts_want) { 0, INFINITY };
     for (; ts_tree_more_must(ts_tree_function(c, NULL), i, &must); i++) {
-        if (i == MOST_WAYS - 1) abort(); /* no room for the total */
+        if (i == MOST_WAYS - 2) abort(); /* no room for the totals */
         w[i] = (ts_want) { must, 0 };
     }
+    w[i++] = (ts_want) { 0, 0 };
     w[i++] = (ts_want) { 0, 0 };
     for (; i < MOST_WAYS; i++) w[i] = (ts_want) { 0, INFINITY };
 }
@@ -298,6 +299,21 @@ void ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_want *
     }
 }
 
+static int64_t n_ways(const ts_tree_play_args *a)
+{
+    ts_status must;
+    int64_t   n = 0;
+    while (ts_tree_more_must(a->function, (int)n, &must)) n++;
+    return n;
+}
+
+bool ts_tree_more_spares(const ts_tree_play_args *a, ts_flaw *f)
+{
+    const int64_t at = n_ways(a) + 1;
+    *f = (ts_flaw) { TS_FAULT_VALUE, "seen", 0, at, a->seen[at], 0, 0 };
+    return a->seen[at] == 0;
+}
+
 bool ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_want *want,
                         ts_flaw *f, ts_errors *e)
 {
@@ -305,10 +321,7 @@ bool ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_w
     ts_buf            b[MOST_OUTPUTS];
     outputs(c, b);
     /* Of spoilt calls as many are seen as there are ways. */
-    ts_status must;
-    int64_t   ways = 0;
-    while (a->refused && ts_tree_more_must(a->function, (int)ways, &must)) ways++;
-    if (a->refused) b[1].n_cols = b[1].row_stride = ways + 1;
+    if (a->refused) b[1].n_cols = b[1].row_stride = n_ways(a) + 2;
     if (!ts_check_buf(b[1], a->seen, want + b[0].n_rows * b[0].n_cols, f, e)) return false;
     return a->refused ? ts_check_untouched(b[0], out, f) : ts_check_buf(b[0], out, want, f, e);
 }

@@ -165,7 +165,8 @@ static void play_refused(ts_run_fn f, const ts_tree_play_args *a, const ts_exec 
     static held h;
     static call c;
     ts_status   must;
-    double      over = 0;
+    const bool  mask = a->function == TS_TREE_MASK, residual = a->function == TS_TREE_RESIDUAL;
+    double      inside = 0, over = 0;
     int         way = 0;
     for (; ts_tree_more_must(a->function, way, &must); way++) {
         prepare(a, x, a->n_cycle - 1, &h, &c); /* the last one: its inputs end at a guard page */
@@ -173,9 +174,12 @@ static void play_refused(ts_run_fn f, const ts_tree_play_args *a, const ts_exec 
         spoil(a->function, way, &c, &must);
         c.bias.d = c.mask.d, c.bias.parent = c.mask.parent;
         a->seen[way] = f(c.args, c.x);
-        over += (double)overstepped(&h, 0, false);
+        const int64_t all = overstepped(&h, 0, false);
+        const int64_t outside = overstepped(&h, mask ? rows_of(a) : 0, residual);
+        inside += (double)(all - outside);
+        over += (double)outside;
     }
-    a->seen[way] = over;
+    a->seen[way] = inside, a->seen[way + 1] = over;
 }
 
 ts_status ts_tree_play_more(ts_run_fn f, const ts_tree_play_args *a, const ts_exec *x)

@@ -154,41 +154,63 @@ static void want_passed(const ts_toy *m, const int32_t *cycle, int64_t n_node, b
     free(word);
 }
 
-/* `told` is as in ts_tree_decode, of all cycles. */
-static void want_all(const ts_tree_play_args *a, const int32_t *told, ts_want *want)
+/* What an output is compared by. */
+typedef struct terms {
+    unsigned rules; /* 0: by the canon; else those of ts_tree_told */
+    bool     none;  /* rows that are no distribution may be taken for one */
+} terms;
+
+/* But of the pass, of which all terms say the same. False: a cycle cannot be right by these terms,
+ * and where in *f. */
+static bool want_walks(const ts_tree_play_args *a, terms by, ts_want *want, ts_flaw *f)
 {
     const ts_toy   m = { a->word, a->weight };
-    const int64_t  N = a->n_node, M = a->max_new, R = a->most_rows;
-    const bool     asked = M > 0;
+    const int64_t  N = a->n_node, M = a->max_new;
     const int32_t *cycle = a->script;
     ts_want       *out = want, *path = out + a->n_cycle * M, *seen = path + a->n_cycle * N;
-    ts_want       *passed = seen + a->n_cycle * (TS_TREE_SEEN + N);
-    for (int64_t i = 0; i < a->n_cycle; i++) {
-        ts_tree_walk t;
-        ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, told ? told + i * M : NULL,
+    bool           ok = true;
+    for (int64_t i = 0; i < a->n_cycle && ok; i++, seen += TS_TREE_SEEN + N, out += M, path += N) {
+        const ts_tree_told told = { a->out + i * M, by.rules };
+        ts_tree_walk       t;
+        ts_tree_decode(&m, cycle, N, M, a->d.temperature, a->u + i * M, by.rules ? &told : NULL,
                        &t);
-        want_row(out + i * M, M, t.out, t.n_out, t.nonfinite);
-        want_row(path + i * N, N, t.path, t.n_path, t.nonfinite);
-        want_seen(&t, asked, cycle[0] + N, N, seen + i * (TS_TREE_SEEN + N));
-        want_passed(&m, cycle, N, asked, R, passed + i * R * ts_tree_row_words(R));
+        want_row(out, M, t.out, t.n_out, t.nonfinite);
+        want_row(path, N, t.path, t.n_path, t.nonfinite);
+        want_seen(&t, M > 0, cycle[0] + N, N, seen);
+        ok = !by.none || ts_tree_excuse(a, i, cycle, &t, out, path, seen, f);
         ts_tree_walk_free(&t);
         cycle += 1 + *cycle + 2 * N;
     }
+    return ok;
+}
+
+static void want_passes(const ts_tree_play_args *a, ts_want *want)
+{
+    const ts_toy   m = { a->word, a->weight };
+    const int64_t  N = a->n_node, R = a->most_rows, n = R * ts_tree_row_words(R);
+    const int32_t *cycle = a->script;
+    for (int64_t i = 0; i < a->n_cycle; i++, want += n, cycle += 1 + *cycle + 2 * N)
+        want_passed(&m, cycle, N, a->max_new > 0, R, want);
 }
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
-    if (ts_tree_function(c, NULL)) ts_tree_more_oracle(c, args, want);
-    else want_all(args, NULL, want);
+    const ts_tree_play_args *a = args;
+    if (ts_tree_function(c, NULL)) {
+        ts_tree_more_oracle(c, args, want);
+        return;
+    }
+    want_walks(a, (terms) { 0, false }, want, NULL);
+    want_passes(a, want + a->n_cycle * (a->max_new + 2 * a->n_node + TS_TREE_SEEN));
 }
 
 /* ---- check ---- */
 
 /* Rows in which anything goes belong to calls that failed, which write nothing. */
-static bool untouched(ts_buf b, const int32_t *p, const ts_want *w, ts_flaw *f)
+static bool is_untouched(ts_buf b, const int32_t *p, const ts_want *w, ts_flaw *f)
 {
     int32_t poison;
-    memset(&poison, ts_poison_byte(TS_I32), sizeof poison);
+    ts_poison(TS_I32, &poison, sizeof poison);
     for (int64_t i = 0; i < b.n_rows * b.n_cols; i++) {
         if (w[i].bound == 0 || p[i] == poison) continue;
         *f = (ts_flaw) { TS_FAULT_VALUE, b.name, i / b.n_cols, i % b.n_cols, p[i], NAN, 0 };
@@ -197,40 +219,92 @@ static bool untouched(ts_buf b, const int32_t *p, const ts_want *w, ts_flaw *f)
     return true;
 }
 
-/* The pass first: it says most about what went wrong. */
-static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+/* The flaw of the first wrong cycle. In it the pass first: it says most about what went wrong. */
+static bool check_cycles(const ts_case *c, const ts_tree_play_args *a, const ts_want *want,
+                         bool untouched, ts_flaw *f, ts_errors *e)
 {
-    const ts_tree_play_args *a = args;
-    const void *const        p[] = { a->out, a->path, a->seen, a->passed };
-    ts_buf                   b[N_OUTPUTS];
-    const ts_want           *of[N_OUTPUTS];
-    if (a->function) return ts_tree_more_check(c, a, want, f, e);
+    const void *const p[] = { a->out, a->path, a->seen, a->passed };
+    ts_buf            b[N_OUTPUTS];
+    const ts_want    *of[N_OUTPUTS];
     outputs(c, b);
     for (int i = 0; i < N_OUTPUTS; i++) {
         of[i] = want;
         want += b[i].n_rows * b[i].n_cols;
     }
-    for (int i = N_OUTPUTS - 1; i >= 0; i--)
-        if (!ts_check_buf(b[i], p[i], of[i], f, e)) return false;
-    return untouched(b[0], a->out, of[0], f) && untouched(b[1], a->path, of[1], f);
+    int64_t first = 0;
+    bool    ok = true;
+    for (int i = N_OUTPUTS - 1; i >= 0; i--) {
+        ts_flaw at;
+        if (ts_check_buf(b[i], p[i], of[i], &at, e)) continue;
+        const int64_t cycle = p[i] == a->passed ? at.row / a->most_rows : at.row;
+        if (ok || cycle < first) first = cycle, *f = at;
+        ok = false;
+    }
+    if (!ok || !untouched) return ok;
+    return is_untouched(b[0], a->out, of[0], f) && is_untouched(b[1], a->path, of[1], f);
+}
+
+static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const ts_tree_play_args *a = args;
+    if (a->function) return ts_tree_more_check(c, a, want, f, e);
+    return check_cycles(c, a, want, true, f, e);
 }
 
 static const char TIES[] = "equal logits: the smallest token is chosen";
+static const char SUMS[] = "probabilities are summed in double";
+static const char SIBLINGS[] = "after a rejected node the walk goes on to its siblings";
+static const char REJECTED[] = "the siblings of an accepted node are rejected, not unreached";
 
-/* Of equally likely tokens any may be emitted. */
+static const char NONFINITE[] = "logits without a distribution end the cycle with TS_E_MODEL";
+static const char FAILS[] = "a model that fails ends the cycle with TS_E_MODEL";
+static const char REFUSED[] = "an invalid call is rejected, with nothing written";
+
+static bool check_by(const ts_case *c, const ts_tree_play_args *a, terms by, const ts_want *canon,
+                     ts_flaw *f, ts_errors *e)
+{
+    ts_want  *now = calloc(n_want(c) + 1, sizeof *now);
+    ts_errors mine = *e;
+    if (!now) abort();
+    memcpy(now, canon, n_want(c) * sizeof *now);
+    const bool ok = want_walks(a, by, now, f) && check_cycles(c, a, now, !by.none, f, &mine);
+    if (ok) *e = mine;
+    free(now);
+    return ok;
+}
+
+/* Of equally likely tokens any may be emitted; sums may be in float; and a walk may always end at
+ * the first child that is wrong, or leave the siblings of an accepted node out: what it emits is
+ * then a shorter prefix of plain decoding, or all of it. Which of these it does is one choice for
+ * all cycles: a walk that ends now here, now there, loses nodes. The rule is the one that alone
+ * explains the output, or the last. Where rows are none, see tree_verify_canon.c. */
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
+    enum { TOKENS = TS_TREE_BY_TIES | TS_TREE_BY_FLOAT };
+    static const struct {
+        unsigned    rules;
+        const char *rule;
+    } way[] = { { TS_TREE_BY_TIES, TIES },
+                { TS_TREE_BY_FLOAT, SUMS },
+                { TS_TREE_STOPS | TOKENS, SIBLINGS },
+                { TS_TREE_STOPS | TS_TREE_LEAVES | TOKENS, SIBLINGS },
+                { TS_TREE_STOPS | TS_TREE_PASSES | TOKENS, SIBLINGS },
+                { TS_TREE_STOPS | TS_TREE_LEAVES | TS_TREE_PASSES | TOKENS, SIBLINGS },
+                { TS_TREE_PASSES | TOKENS, REJECTED } };
+    const size_t             n_way = sizeof way / sizeof *way;
     const ts_tree_play_args *a = args;
-    ts_want                 *now = calloc(n_want(c) + 1, sizeof *now);
     ts_flaw                  other;
-    (void)want, (void)f;
-    if (!now) abort();
-    if (a->function) return free(now), NULL;
-    want_all(a, a->out, now);
-    const bool ok = check(c, a, now, &other, e);
-    free(now);
-    return ok ? TIES : NULL;
+    if (a->refused) return ts_tree_more_spares(a, f) ? REFUSED : NULL;
+    if (a->function) return NULL;
+    for (size_t i = 0; i < n_way; i++)
+        if (check_by(c, a, (terms) { way[i].rules, false }, want, &other, e)) return way[i].rule;
+    if (!a->word[TS_TOY_NONFINITE]) return NULL;
+    const char *const rule = ts_is(c, "fails") ? FAILS : NONFINITE;
+    if (check_by(c, a, (terms) { 0, true }, want, f, e)) return rule;
+    for (size_t i = 0; i < n_way; i++)
+        if (check_by(c, a, (terms) { way[i].rules, true }, want, &other, e)) return rule;
+    return NULL;
 }
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
@@ -244,6 +318,7 @@ static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *
         [TS_TREE_ROWS] = "rows of the pass",
         [TS_TREE_WANTS] = "rows whose logits were requested",
         [TS_TREE_OVER] = "bytes written outside the caller's memory",
+        [TS_TREE_WROTE] = "bytes written by a call that failed",
     };
     static const char *const word[] = { "token", "position",
                                         "whether its logits are requested, and a digest of them" };
@@ -309,10 +384,6 @@ static const ts_invalid invalid = {
     .always = (const ts_bad[]) { BAD(TS_ALSO, spoilt, 1), { 0 } },
 };
 
-static const char NONFINITE[] = "logits without a distribution end the cycle with TS_E_MODEL";
-
-static const char REFUSED[] = "an invalid call is rejected, with nothing written";
-
 static int about(const ts_case *c)
 {
     return (int)ts_tree_function(c, NULL) - TS_TREE_MASK; /* as ts_tree_optional has them */
@@ -355,13 +426,15 @@ const ts_task ts_task_tree_verify = {
     .cost = cost,
     .invalid = &invalid,
     .canon = { { "ties", TIES, false },
+               { "beside", SUMS, false },
                { "nonfinite", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },
                { "nonfinite_none", NONFINITE, true },
-               { "fails", "a model that fails ends the cycle with TS_E_MODEL", true },
+               { "fails", FAILS, true },
                { "mask_refused", REFUSED, true },
                { "bias_refused", REFUSED, true },
                { "residual_refused", REFUSED, true } },
     .common = common,
+    .common_decides = true,
     .explain = explain,
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "real.h"
 #include "tree_verify_inside.h"
 
@@ -91,8 +92,52 @@ static void *get(int64_t n, size_t each)
     return p;
 }
 
+/* Whether a sum of probabilities in float may choose the token: with u = 2^-24, exponentials err by
+ * u |x - max| / temperature and a few u of themselves, which is at most u log(n) on average, and
+ * the sum by kappa(n) u. */
+static bool is_near(const float *x, int64_t n, double temperature, double u, int32_t token)
+{
+    const double error = 0x1p-24 * (ts_kappa(n) + 16 + 2 * ts_log64((double)n + 1));
+    double       total = 0, below = 0;
+    float        max;
+    if (!is_row(x, n, &max) || x[token] == -INFINITY) return false;
+    for (int64_t t = 0; t < n; t++) total += weight(x[t], max, temperature);
+    for (int64_t t = 0; t < token; t++) below += weight(x[t], max, temperature);
+    const double above = below + weight(x[token], max, temperature);
+    return u >= below / total - error && u < above / total + error;
+}
+
+/* The token of an output, if the rules allow it instead of t. */
+static int32_t choose_told(const ts_tree_told *told, const float *x, int64_t n, double temperature,
+                           double u, int64_t at, int32_t t)
+{
+    if (!told || told->out[at] < 0 || told->out[at] >= n) return t;
+    const int32_t other = told->out[at];
+    const bool    may = temperature > 0
+                            ? told->rules & TS_TREE_BY_FLOAT && is_near(x, n, temperature, u, other)
+                            : told->rules & TS_TREE_BY_TIES && x[other] == x[t];
+    return may ? other : t;
+}
+
+/* The child of node `cur` that the walk goes to, -1: none. All children before it were examined,
+ * and rejected; those after it, too, unless the rules leave them out. */
+static int64_t descend(const int32_t *token, const int32_t *parent, int64_t n_node, int64_t cur,
+                       int32_t t, unsigned rules, uint8_t *status)
+{
+    int64_t next = -1;
+    bool    ends = false;
+    for (int64_t i = cur + 1; i < n_node; i++) {
+        if (parent[i] != cur) continue;
+        const bool left = next >= 0 ? rules & TS_TREE_PASSES : ends && rules & TS_TREE_LEAVES;
+        if (next < 0 && !ends && token[i] == t) next = i;
+        else if (!left) status[i] = TS_NODE_REJECTED;
+        if (next < 0 && rules & TS_TREE_STOPS) ends = true;
+    }
+    return next;
+}
+
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
-                    double temperature, const double *u, const int32_t *told, ts_tree_walk *w)
+                    double temperature, const double *u, const ts_tree_told *told, ts_tree_walk *w)
 {
     const int64_t  n_prompt = *cycle++, V = m->word[TS_TOY_VOCAB];
     const int32_t *token = cycle + n_prompt, *parent = token + n_node;
@@ -104,21 +149,14 @@ void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64
                           .path = get(n_node, sizeof *w->path),
                           .status = get(n_node, sizeof *w->status) };
     for (int64_t cur = -1, next; w->n_out < max_new; cur = next) {
+        const double draw = temperature > 0 ? u[w->n_out] : 0;
         if (ts_toy_next(m, n_prompt + w->n_path, text, logits)) logits[0] = NAN;
-        int32_t t =
-            ts_tree_pick(logits, V, temperature, temperature > 0 ? u[w->n_out] : 0, &margin);
+        int32_t t = ts_tree_pick(logits, V, temperature, draw, &margin);
         w->nonfinite = t < 0;
         if (w->nonfinite) break;
-        if (told && temperature == 0 && told[w->n_out] >= 0 && told[w->n_out] < V &&
-            logits[told[w->n_out]] == logits[t])
-            t = told[w->n_out];
+        t = choose_told(told, logits, V, temperature, draw, w->n_out, t);
         w->out[w->n_out++] = t;
-        next = -1;
-        for (int64_t i = n_node - 1; i >= 0; i--) {
-            if (parent[i] != cur) continue;
-            w->status[i] = TS_NODE_REJECTED;
-            if (token[i] == t) next = i;
-        }
+        next = descend(token, parent, n_node, cur, t, told ? told->rules : 0, w->status);
         if (next < 0) break;
         w->status[next] = TS_NODE_ACCEPTED;
         text[n_prompt + w->n_path] = t;

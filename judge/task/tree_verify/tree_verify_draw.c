@@ -110,7 +110,9 @@ static int64_t pick_parent(grower *g)
     if (ts_is(g->c, "chain")) return i - 1;
     if (ts_is(g->c, "star")) return -1;
     if (ts_is(g->c, "breadth")) return i < 2 ? -1 : (i - 2) / 2;
-    if (ts_is(g->c, "late")) return i <= g->c->dim[NODES] - LATE ? -1 : i - 1;
+    /* Behind a wrong root the right one, whose right child comes late: who takes the first and not
+     * the second has lost it, and does not end at every wrong sibling. */
+    if (ts_is(g->c, "late")) return i < 2 ? -1 : i <= g->c->dim[NODES] - LATE ? 1 : i - 1;
     if (ts_is(g->c, "depth")) return i % 4 ? i - 1 : deepest_right(g);
     if (draw(g, 2)) return deepest_right(g);
     return (int64_t)draw(g, (uint64_t)i + 1) - 1;
@@ -134,7 +136,7 @@ static int32_t wrong_token(grower *g, int64_t parent)
 {
     const uint64_t V = (uint64_t)g->c->dim[VOCAB];
     const int      depth = good_of(g, parent);
-    if (ts_is(g->c, "late")) return (int32_t)(((uint64_t)g->right[0] + 1 + draw(g, V - 1)) % V);
+    if (ts_is(g->c, "late")) return (int32_t)(((uint64_t)g->right[depth] + 1 + draw(g, V - 1)) % V);
     const uint64_t way = ts_is(g->c, "twins") ? 0 : draw(g, 4);
     if (way == 0 && g->n_node > 0) return g->token[draw(g, (uint64_t)g->n_node)]; /* a duplicate */
     if (way == 1) return g->right[draw(g, DEEPEST)]; /* right, but somewhere else */
@@ -150,7 +152,7 @@ static bool goes_right(grower *g, int64_t parent)
 {
     const int64_t i = g->n_node, n = g->c->dim[NODES];
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
-    if (ts_is(g->c, "late")) return i >= n - LATE;
+    if (ts_is(g->c, "late")) return i == 1 || i >= n - LATE;
     if (has_right_child(g, parent)) return ts_is(g->c, "twins") && draw(g, 2);
     if (ts_is(g->c, "chain") && n > LONG) return i < LONG;
     if (ts_is(g->c, "chain") || ts_is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;

@@ -50,10 +50,26 @@ typedef struct ts_tree_walk {
     bool     nonfinite;
 } ts_tree_walk;
 
-/* `told` NULL: by the canon. Otherwise the tokens of an output, which are accepted where they are
- * among equally probable ones. */
+/* Rules of the canon that an output may break and still keep the usual contract: bits. The first
+ * two leave a choice of tokens; the others are what a walk always does, in every cycle. */
+enum {
+    TS_TREE_BY_TIES = 1,  /* among equal logits any token is chosen */
+    TS_TREE_BY_FLOAT = 2, /* probabilities are summed in float */
+    TS_TREE_STOPS = 4,    /* it ends at the first child that is wrong: no later one is examined */
+    TS_TREE_LEAVES = 8,   /* with STOPS: children after the one where it ends are unreached */
+    TS_TREE_PASSES = 16,  /* children after an accepted one are unreached */
+};
+
+/* An output of a cycle, and what it may break. */
+typedef struct ts_tree_told {
+    const int32_t *out; /* [max_new] */
+    unsigned       rules;
+} ts_tree_told;
+
+/* `told` NULL: by the canon. Otherwise, where several tokens may be chosen, it is that of the
+ * output. Where a walk ends follows from the rules alone, not from where the output ends. */
 void ts_tree_decode(const ts_toy *m, const int32_t *cycle, int64_t n_node, int64_t max_new,
-                    double temperature, const double *u, const int32_t *told, ts_tree_walk *w);
+                    double temperature, const double *u, const ts_tree_told *told, ts_tree_walk *w);
 void ts_tree_walk_free(ts_tree_walk *w);
 
 /* tree_more.c: the function that a case tests, TS_TREE_VERIFY or another, and whether its calls
@@ -65,5 +81,15 @@ void    ts_tree_more_oracle(const ts_case *c, const ts_tree_play_args *a, ts_wan
 bool    ts_tree_more_check(const ts_case *c, const ts_tree_play_args *a, const ts_want *want,
                            ts_flaw *f, ts_errors *e);
 double  ts_tree_more_bytes(const ts_case *c);
+/* Whether no invalid call, even if it was accepted, wrote outside its outputs; or where in *f. */
+bool ts_tree_more_spares(const ts_tree_play_args *a, ts_flaw *f);
+
+/* tree_verify_canon.c. Of the cycles of an output, which gave the model's rows that are none, which
+ * are excused: those that end with TS_E_MODEL, and may have written; and those that went on, and in
+ * which all is right that does not depend on such rows. Their wants, in the order of the outputs,
+ * are lifted, but for those of the model's pass. False: a cycle went on and is wrong; where in *f.
+ */
+bool ts_tree_excuse(const ts_tree_play_args *a, int64_t i, const int32_t *cycle,
+                    const ts_tree_walk *t, ts_want *out, ts_want *path, ts_want *seen, ts_flaw *f);
 
 #endif

@@ -249,7 +249,8 @@ static void tell(const player *p, const held *h, int64_t i, ts_status s)
     to[TS_TREE_FORWARDS] = (double)p->n_forward;
     to[TS_TREE_ROWS] = (double)p->n_row;
     to[TS_TREE_WANTS] = (double)p->n_want;
-    to[TS_TREE_OVER] = (double)(overstepped(h, a->n_node) + (s ? written(h) : 0));
+    to[TS_TREE_OVER] = (double)overstepped(h, a->n_node);
+    to[TS_TREE_WROTE] = s ? (double)written(h) : 0;
     for (int64_t k = 0; k < a->n_node; k++) to[TS_TREE_SEEN + k] = s ? 0 : (double)h->status[k];
 }
 

@@ -33,13 +33,14 @@ enum { TS_TREE_MOST = 512 }; /* nodes */
 enum { TS_TREE_VERIFY, TS_TREE_MASK, TS_TREE_BIAS, TS_TREE_RESIDUAL };
 
 /* The record of such a call: its status, changed bytes outside its outputs, the number of the
- * child; then positions. Of invalid calls: the status of each, and the total of changed bytes. */
+ * child; then positions. Of invalid calls: the status of each; then, of all together,
+ * the bytes changed inside their outputs, and outside. */
 enum { TS_MORE_STATUS, TS_MORE_OVER, TS_MORE_ACCEPTED, TS_MORE_SEEN };
 enum { TS_MORE_ROWS = 512 }; /* of a mask */
 
 /* The record of a cycle: its status, n_out, n_path; numbers of calls of next and forward; rows and
- * requested rows of the first pass; bytes changed around the judge's buffers, or by a failed call.
- * Then the nodes' status. */
+ * requested rows of the first pass; bytes changed around the judge's buffers; bytes that a failed
+ * call wrote. Then the nodes' status. */
 enum {
     TS_TREE_STATUS,
     TS_TREE_N_OUT,
@@ -49,6 +50,7 @@ enum {
     TS_TREE_ROWS,
     TS_TREE_WANTS,
     TS_TREE_OVER,
+    TS_TREE_WROTE,
     TS_TREE_SEEN,
 };
 
