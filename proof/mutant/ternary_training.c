@@ -180,8 +180,8 @@ static ts_status refuse_step(ts_ternary *t, const ts_exec *x, ts_status s);
     if (now == RATE_0 && h->lr == 0) return;                                                       \
     if (now == STOPS && t->n_step >= 10) return;                                                   \
     h = other_rates(h)
-#define HOOK_bias1(ok) (now == NO_BIAS_1 ? 1 : (ok))
-#define HOOK_bias2(ok) (now == NO_BIAS_2 ? 1 : (ok))
+#define HOOK_bias1(ok) (now == NO_BIAS_1 || now == NO_BIAS ? 1 : (ok))
+#define HOOK_bias2(ok) (now == NO_BIAS_2 || now == NO_BIAS ? 1 : (ok))
 #define HOOK_clipped(ok)                                                                           \
     ((clips_otherwise() ? clip_of(t, h, g, i) * g[i] : (ok)) +                                     \
      (now == COUPLED && i < t->n_latent ? h->weight_decay * w : 0))

@@ -79,6 +79,7 @@
     M(DECAY_WITHOUT_RATE, "decay_without_the_rate", VALUE, "decay") \
     M(NO_BIAS_1, "no_bias_correction_of_m", VALUE, NULL) \
     M(NO_BIAS_2, "no_bias_correction_of_v", VALUE, NULL) \
+    M(NO_BIAS, "no_bias_correction", VALUE, NULL) \
     M(EPS_INSIDE, "eps_inside_of_the_root", VALUE, "clip") \
     M(NO_MOMENT, "no_second_moment", VALUE, NULL) \
     M(FORGETS, "forgets_its_moments", VALUE, NULL) \

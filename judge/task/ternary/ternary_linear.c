@@ -1,143 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary_linear.c - task: one matrix packed, unpacked, multiplied by, and differentiated. */
+/* ternary_linear.c - task: one matrix packed, unpacked, multiplied by, and differentiated.
+ *
+ * By the common contract sums may be plain loops, as in bound.h, and the mean of a group may be one
+ * of float: off by (n + 2) u, after which its f16 may be the neighbour of the exact one. A code may
+ * come of w / s or w (1 / s), off by 4 u. What a weight may therefore be else is added to the
+ * bounds of y and dx. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bound.h"
 #include "case_list.h"
 #include "dtype.h"
 #include "real.h"
 #include "rng.h"
 #include "spoil.h"
 #include "task.h"
+#include "ternary_linear_cases.h"
 #include "ternary_linear_script.h"
 #include "ternary_reference.h"
-
-enum { OUT, IN, ROWS, PARTS };
-enum { EACH = 31, PACKED = 1 << TS_TL_PACKED, BACK = 1 << TS_TL_BACKWARD, PACK = 1 << TS_TL_PACK };
-enum { CHECK = TS_USE_CHECK, HOST = TS_USE_HOST, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
-
-/* clang-format off */
-static const ts_case some[] = {
-    { CHECK, TS_F32, { 3, 127, 3, EACH }, "normal" },
-    { CHECK, TS_F32, { 3, 128, 17, EACH }, "normal" },
-    { CHECK, TS_F32, { 3, 129, 3, EACH }, "normal" },
-    { CHECK, TS_F32, { 1, 1, 1, EACH }, "normal" },
-    { CHECK, TS_F32, { 5, 200, 17, EACH }, "normal" },
-    { CHECK, TS_F32, { 7, 1376, 3, EACH }, "normal" },
-    { CHECK, TS_F32, { 64, 1024, 64, EACH }, "normal" },
-    { CHECK, TS_F32, { 65, 384, 5, EACH }, "normal" },
-    { CHECK, TS_F32, { 128, 16, 9, EACH }, "normal" },
-    { CHECK, TS_F32, { 2, 16500, 2, EACH }, "normal" },
-    { CHECK, TS_F32, { 4100, 5, 2, EACH }, "normal" },
-    { CHECK, TS_F32, { 3, 5, 1030, EACH }, "normal" },
-    { CHECK, TS_F32, { 0, 5, 3, EACH }, "normal" },
-    { CHECK, TS_F32, { 5, 0, 3, EACH }, "normal" },
-    { CHECK, TS_F32, { 5, 130, 0, EACH }, "normal" },
-    { CHECK, TS_F64, { 5, 200, 3, EACH }, "normal" },
-    { CHECK, TS_F64, { 7, 1376, 17, EACH }, "normal" },
-    { CHECK, TS_F16, { 5, 200, 17, EACH }, "normal" },
-    { CHECK, TS_F16, { 64, 1024, 3, EACH }, "normal" },
-    { CHECK, TS_BF16, { 3, 129, 17, EACH }, "normal" },
-    { CHECK, TS_BF16, { 64, 1024, 17, EACH }, "normal" },
-    { CHECK, TS_F32, { 9, 384, 3, EACH }, "ties" },
-    { CHECK, TS_F32, { 6, 200, 3, EACH }, "ties" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "zeros" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "spike" },
-    { CHECK, TS_F32, { 9, 300, 3, EACH }, "steep" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "tiny" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "huge" },
-    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "huge" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "brink" },
-    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "brink" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "loud" },
-    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "loud" },
-    { CHECK, TS_F32, { 9, 260, 3, EACH }, "faint" },
-    { CHECK, TS_BF16, { 9, 260, 3, EACH }, "faint" },
-    { CHECK, TS_F32, { 9, 260, 5, EACH }, "nonfinite" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code_last" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_code_padding" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale_inf" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_scale_minus" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_latent" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "bad_latent_inf" },
-    { CHECK, TS_F32, { 9, 260, 5, EACH }, "negative" },
-    { CHECK, TS_BF16, { 9, 260, 5, EACH }, "negative" },
-    { CHECK | HOST, TS_F32, { 9, 260, 3, EACH }, "past_f16" },
-    { JUDGE, TS_F32, { 1024, 1024, 1, PACKED }, "normal" },
-    { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
-    { JUDGE, TS_F32, { 256, 512, 64, BACK }, "normal" },
-    { JUDGE, TS_F32, { 1024, 1024, 1, PACK }, "normal" },
-    { TIME, TS_F32, { 4096, 4096, 1, PACKED }, "normal" },
-    { TIME, TS_F32, { 4096, 4096, 8, PACKED }, "normal" },
-    { TIME | TS_USE_LARGE, TS_F32, { 14336, 4096, 1, PACKED }, "normal" },
-    { TIME, TS_F32, { 3072, 1024, 8, PACKED }, "normal" },
-    { TIME | TS_USE_LARGE, TS_F32, { 151936, 1024, 1, PACKED }, "normal" },
-    { TIME, TS_F32, { 3072, 1024, 1, PACK }, "normal" },
-    { TIME, TS_F32, { 1024, 1024, 128, BACK }, "normal" },
-};
-/* clang-format on */
-
-/* Whether the contents of tensors must be rejected. */
-static bool is_bad(const ts_case *c)
-{
-    return !strncmp(c->family, "bad_", 4) || ts_is(c, "past_f16");
-}
-
-static bool affordable(const ts_case *c)
-{
-    const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS];
-    if (is_bad(c) && (!o || !n || !r)) return false;
-    if (ts_is(c, "bad_code_padding") && n % TS_TREF_GROUP == 0) return false;
-    return (o + 1) * (n + 1) * (r + 1) <= 600000;
-}
-
-static void mark_host(ts_case *c)
-{
-    if (is_bad(c)) c->use |= HOST;
-}
-
-/* out, in, rows, parts */
-static const ts_cover cover = {
-    .use = CHECK,
-    .dtypes = ALL,
-    .family = { { "normal", ALL },
-                { "ties", ALL },
-                { "zeros", ALL },
-                { "spike", ALL },
-                { "steep", WIDE },
-                { "tiny", ALL },
-                { "huge", WIDE },
-                { "nonfinite", ALL },
-                { "negative", ALL },
-                { "bad_code", ALL },
-                { "bad_code_last", ALL },
-                { "bad_code_padding", ALL },
-                { "bad_scale", ALL },
-                { "bad_scale_inf", ALL },
-                { "bad_scale_minus", ALL },
-                { "bad_latent", ALL },
-                { "bad_latent_inf", ALL },
-                { "past_f16", ALL } },
-    .empties = 1u << OUT | 1u << IN | 1u << ROWS,
-    .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
-             TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
-             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, EACH) },
-    .allows = affordable,
-    .make = mark_host,
-};
-
-static const ts_case *all_cases(void)
-{
-    static ts_case_list l;
-    if (l.n) return l.c;
-    ts_list_append(&l, some, COUNT(some));
-    ts_list_cover(&l, &cover);
-    return l.c;
-}
 
 /* ---- inputs ---- */
 
@@ -229,11 +111,7 @@ static void draw(uint64_t seed, void *p, ts_dtype t, int64_t n, double size, dou
     if (nonfinite != 0 && n) ts_store(p, t, (int64_t)(ts_bits(seed, 4) % (uint64_t)n), nonfinite);
 }
 
-/* The outputs, in the order of their wants. */
-enum { SEEN, CODE, SCALE, WT, Y, Y_PACKED, DX, DW, OUTPUTS };
-
-/* A tensor that is not requested has no rows. */
-static void outputs(const ts_case *c, ts_buf b[OUTPUTS])
+void ts_ternary_linear_outputs(const ts_case *c, ts_buf b[OUTPUTS])
 {
     const int64_t o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS], g = ts_tref_groups(n);
     const int64_t parts = c->dim[PARTS];
@@ -264,7 +142,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     uint16_t *scale = ts_take(m, &a->scale_in, (ts_buf) { "scale_in", TS_IN, TS_F16, o, g, g });
     void     *in = ts_take(m, &a->in, (ts_buf) { "in", TS_IN, c->dtype, r, n, n });
     void     *dy = ts_take(m, &a->dy, (ts_buf) { "dy", TS_IN, c->dtype, r, o, o });
-    outputs(c, b);
+    ts_ternary_linear_outputs(c, b);
     void *const slot[OUTPUTS] = { &a->seen, &a->code,     &a->scale, &a->wt,
                                   &a->y,    &a->y_packed, &a->dx,    &a->dw };
     for (int i = 0; i < OUTPUTS; i++) ts_take(m, slot[i], b[i]);
@@ -284,16 +162,8 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
 static size_t n_want(const ts_case *c)
 {
     ts_buf b[OUTPUTS];
-    outputs(c, b);
+    ts_ternary_linear_outputs(c, b);
     return ts_bufs_elements(b, OUTPUTS);
-}
-
-static ts_status must(const ts_case *c, int function)
-{
-    const bool latent = !strncmp(c->family, "bad_latent", 10) || ts_is(c, "past_f16");
-    const bool code = is_bad(c) && !latent;
-    if (function == TS_TL_UNPACK || function == TS_TL_PACKED) return code ? TS_E_FORMAT : TS_OK;
-    return latent ? TS_E_RANGE : TS_OK;
 }
 
 /* What is summed in: a sum of n terms of magnitudes A, stored as t. */
@@ -301,9 +171,9 @@ typedef struct sum {
     double value, A;
 } sum;
 
-static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t)
+static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t, bool any)
 {
-    const double u = ts_format_of(sums)->u, kappa = 8 + 2 * sqrt((double)n);
+    const double u = ts_format_of(sums)->u, kappa = any ? ts_kappa_any(n) : ts_kappa(n);
     const double v = s.value, A = s.A;
     if (isnan(v)) return (ts_want) { v, 0 };
     return (ts_want) { v, kappa * u * A + ts_format_of(t)->u * (fabs(v) + kappa * u * A) +
@@ -337,7 +207,7 @@ static double *serving(const ts_case *c, const ts_ternary_play_args *a, bool lat
     if (!w || !code || !scale) abort();
     memcpy(code, a->code_in, (size_t)(o * groups * TS_TREF_BYTES));
     memcpy(scale, a->scale_in, (size_t)(o * groups) * sizeof *scale);
-    if (must(c, TS_TL_PACKED) || latents) project(c, a->w, code, scale);
+    if (ts_ternary_linear_must(c, TS_TL_PACKED) || latents) project(c, a->w, code, scale);
     for (int64_t i = 0; i < o * n; i++) {
         const int64_t r = i / n, j = i % n;
         w[i] = (ts_tref_point(code + r * groups * TS_TREF_BYTES, j) - 1) *
@@ -359,9 +229,10 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     uint8_t       *code = malloc((size_t)(o * groups * TS_TREF_BYTES) + 1);
     uint16_t      *scale = malloc(((size_t)(o * groups) + 1) * sizeof *scale);
     if (!code || !scale) abort();
-    outputs(c, b);
+    ts_ternary_linear_outputs(c, b);
     if (b[CODE].n_rows) project(c, a->w, code, scale);
-    for (int i = 0; i < TS_TL_FUNCTIONS; i++) *want++ = (ts_want) { must(c, i), 0 };
+    for (int i = 0; i < TS_TL_FUNCTIONS; i++)
+        *want++ = (ts_want) { ts_ternary_linear_must(c, i), 0 };
     for (int64_t i = 0; i < b[CODE].n_rows * b[CODE].n_cols; i++)
         *want++ = (ts_want) { code[i], 0 };
     for (int64_t i = 0; i < b[SCALE].n_rows * groups; i++)
@@ -370,11 +241,11 @@ static void oracle(const ts_case *c, const void *args, ts_want *want)
     for (int k = Y; k <= Y_PACKED; k++)
         for (int64_t i = 0; i < b[k].n_rows * o; i++)
             *want++ = want_of(product(in + i / o * n, 1, (k == Y ? own : w) + i % o * n, 1, n), n,
-                              sums, t);
+                              sums, t, false);
     for (int64_t i = 0; i < b[DX].n_rows * n; i++)
-        *want++ = want_of(product(dy + i / n * o, 1, own + i % n, n, o), o, sums, t);
+        *want++ = want_of(product(dy + i / n * o, 1, own + i % n, n, o), o, sums, t, false);
     for (int64_t i = 0; i < b[DW].n_rows * n; i++)
-        *want++ = want_of(product(dy + i / n, o, in + i % n, n, r), r, sums, TS_F32);
+        *want++ = want_of(product(dy + i / n, o, in + i % n, n, r), r, sums, TS_F32, false);
     if (own != w) free(own);
     free(w);
     free(in);
@@ -404,15 +275,17 @@ static bool forwards_agree(ts_buf b, const ts_ternary_play_args *a, ts_flaw *f)
 static bool check_outputs(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
-    static const int            by[] = { -1,           TS_TL_PACK,   TS_TL_PACK,     TS_TL_UNPACK,
-                                         TS_TL_LINEAR, TS_TL_PACKED, TS_TL_BACKWARD, TS_TL_BACKWARD };
     const ts_ternary_play_args *a = args;
     const void *const p[] = { a->seen, a->code, a->scale, a->wt, a->y, a->y_packed, a->dx, a->dw };
     ts_buf            b[OUTPUTS];
-    outputs(c, b);
+    ts_ternary_linear_outputs(c, b);
     for (int i = 0; i < OUTPUTS; i++) {
-        const bool refused = by[i] >= 0 && must(c, by[i]);
-        if (refused ? !ts_check_untouched(b[i], p[i], f) : !ts_check_buf(b[i], p[i], want, f, e))
+        const int by = ts_ternary_linear_by[i];
+        /* What is accepted against the rule is compared. */
+        const bool refused = by >= 0 && ts_ternary_linear_must(c, by) && a->seen[by] != 0;
+        const bool any = b[i].n_rows * b[i].n_cols == 0 || want->bound == INFINITY;
+        if (refused && !any ? !ts_check_untouched(b[i], p[i], f)
+                            : !ts_check_buf(b[i], p[i], want, f, e))
             return false;
         want += b[i].n_rows * b[i].n_cols;
     }
@@ -422,27 +295,128 @@ static bool check_outputs(const ts_case *c, const void *args, const ts_want *wan
 static bool check(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
     ts_buf b[OUTPUTS];
-    outputs(c, b);
+    ts_ternary_linear_outputs(c, b);
     if (!check_outputs(c, args, want, f, e)) return false;
-    if (b[Y].n_rows != b[Y_PACKED].n_rows || must(c, TS_TL_LINEAR) || must(c, TS_TL_PACKED) ||
-        ts_is(c, "negative"))
+    if (b[Y].n_rows != b[Y_PACKED].n_rows || ts_ternary_linear_must(c, TS_TL_LINEAR) ||
+        ts_ternary_linear_must(c, TS_TL_PACKED) || ts_is(c, "negative"))
         return true;
     return forwards_agree(b[Y], args, f);
+}
+
+/* ---- the common contract ---- */
+
+/* What the scale of a group may be if its mean is one of float. */
+typedef struct span {
+    double low, high;
+} span;
+
+static span span_of(const float *w, int64_t n)
+{
+    const double off = (double)(n + 2) * 0x1p-24;
+    double       sum = 0;
+    for (int64_t j = 0; j < n; j++) sum += fabs((double)w[j]);
+    return (span) { ts_widen_f16(ts_narrow_f16(sum / (double)n * (1 - off))),
+                    ts_widen_f16(ts_narrow_f16(sum / (double)n * (1 + off))) };
+}
+
+static bool may_be_code(double w, span s, int code)
+{
+    const double size = 2 * fabs(w), off = 4 * 0x1p-24;
+    if (code == 0) return s.low == 0 || size * (1 - off) <= s.high;
+    return s.high > 0 && size * (1 + off) > s.low && (w < 0 ? -1 : 1) == code;
+}
+
+/* How far the effective weight may be from that of the canon. */
+static double weight_off(double w, span s, double canon)
+{
+    double off = may_be_code(w, s, 0) ? fabs(canon) : 0;
+    for (int code = -1; code <= 1; code += 2)
+        if (may_be_code(w, s, code))
+            off = fmax(off, fmax(fabs(code * s.low - canon), fabs(code * s.high - canon)));
+    return off;
+}
+
+/* Codes and scales as the output has them, where they may be so; and the room that weights have. */
+static void accept_codes(const ts_case *c, const ts_ternary_play_args *a, const ts_buf *b,
+                         const double *own, ts_want *code, ts_want *scale, double *room)
+{
+    const int64_t n_in = c->dim[IN], groups = ts_tref_groups(n_in);
+    for (int64_t i = 0; i < c->dim[OUT] * groups; i++) {
+        const int64_t first = i % groups * TS_TREF_GROUP, at = i / groups * n_in + first;
+        const int64_t n = n_in - first < TS_TREF_GROUP ? n_in - first : TS_TREF_GROUP;
+        const span    s = span_of(a->w + at, n);
+        bool          ok = b[CODE].n_rows != 0;
+        for (int64_t j = 0; j < n; j++) {
+            room[at + j] = weight_off((double)a->w[at + j], s, own[at + j]);
+            ok = ok && may_be_code((double)a->w[at + j], s,
+                                   ts_tref_point(a->code + i * TS_TREF_BYTES, j) - 1);
+        }
+        for (int64_t j = n; j < TS_TREF_GROUP && ok; j++)
+            ok = ts_tref_point(a->code + i * TS_TREF_BYTES, j) == 1;
+        for (int64_t j = i * TS_TREF_BYTES; j < (i + 1) * TS_TREF_BYTES && ok; j++)
+            code[j].value = a->code[j];
+        const double got = b[SCALE].n_rows ? ts_load(a->scale, TS_F16, i) : NAN;
+        if (got == s.low || got == s.high) scale[i].value = got;
+    }
+}
+
+/* The sum with the room that its weights have; x[k x_step] meets w[k w_step]. */
+static ts_want roomy(const double *x, int64_t x_step, const double *w, const double *room,
+                     int64_t w_step, int64_t n, ts_dtype sums, ts_dtype t)
+{
+    ts_want want = want_of(product(x, x_step, w, w_step, n), n, sums, t, true);
+    for (int64_t k = 0; k < n && room; k++) want.bound += fabs(x[k * x_step]) * room[k * w_step];
+    return want;
+}
+
+/* Widens the wants of the canon. */
+static void widen_wants(const ts_case *c, const void *args, ts_want *want)
+{
+    const ts_ternary_play_args *a = args;
+    const int64_t               o = c->dim[OUT], n = c->dim[IN], r = c->dim[ROWS];
+    const ts_dtype              t = c->dtype, sums = ts_wide(t);
+    ts_buf                      b[OUTPUTS];
+    ts_want                    *at[OUTPUTS];
+    double                     *w = serving(c, a, false), *own = serving(c, a, true),
+           *room = malloc(8 * (size_t)(o * n) + 8);
+    double *in = widened(a->in, t, r * n), *dy = widened(a->dy, t, r * o);
+    if (!room) abort();
+    ts_ternary_linear_outputs(c, b);
+    for (int i = 0; i < OUTPUTS; i++) at[i] = want, want += b[i].n_rows * b[i].n_cols;
+    accept_codes(c, a, b, own, at[CODE], at[SCALE], room);
+    for (int64_t i = 0; i < b[Y].n_rows * o; i++)
+        at[Y][i] = roomy(in + i / o * n, 1, own + i % o * n, room + i % o * n, 1, n, sums, t);
+    for (int64_t i = 0; i < b[Y_PACKED].n_rows * o; i++)
+        at[Y_PACKED][i] = roomy(in + i / o * n, 1, w + i % o * n, NULL, 1, n, sums, t);
+    for (int64_t i = 0; i < b[DX].n_rows * n; i++)
+        at[DX][i] = roomy(dy + i / n * o, 1, own + i % n, room + i % n, n, o, sums, t);
+    for (int64_t i = 0; i < b[DW].n_rows * n; i++)
+        at[DW][i] = roomy(dy + i / n, o, in + i % n, NULL, n, r, sums, TS_F32);
+    free(w);
+    free(own);
+    free(room);
+    free(in);
+    free(dy);
 }
 
 static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                           ts_errors *e)
 {
-    return check_outputs(c, args, want, f, e)
-               ? "the forward from codes is bitwise identical to the forward from latents"
-               : NULL;
+    const ts_errors before = *e;
+    if (check_outputs(c, args, want, f, e))
+        return "the forward from codes is bitwise identical to the forward from latents";
+    *e = before;
+    return ts_common_by(widen_wants, check_outputs, want, n_want(c),
+                        "the mean of a group is one of double, and the error of a sum grows as the "
+                        "root of its length",
+                        c, args, f, e);
 }
 
 static void explain(const ts_case *c, const void *args, const ts_flaw *f, char *s, size_t n)
 {
     (void)c, (void)args;
     if (!strcmp(f->what, "seen") && f->col < TS_TL_FUNCTIONS)
-        snprintf(s, n, "status of %s", ts_ternary_linear_names[f->col]);
+        snprintf(s, n, "%s: status", ts_ternary_linear_names[f->col]);
 }
 
 /* A product with ternary weights can be one addition a byte of codes, from a table of sums. */
@@ -538,13 +512,16 @@ const ts_task ts_task_ternary_linear = {
                 { "dw", TS_OUT, 2, false } },
     .exports = ts_ternary_linear_names,
     .args_bytes = sizeof(ts_ternary_play_args),
-    .cases = all_cases,
-    .cover = &cover,
+    .cases = ts_ternary_linear_cases,
+    .cover = &ts_ternary_linear_cover,
     .setup = setup,
     .n_want = n_want,
     .oracle = oracle,
     .check = check,
     .cost = cost,
+    .scope = ts_ternary_linear_scope,
+    .scope_says = "the functions have names of their own, `pack`, `unpack`, `linear`, "
+                  "`linear_packed` and `backward`, which are 1 where one is called",
     .invalid = invalid,
     .canon = { { "nonfinite", "a NaN in an input row makes NaN only the outputs that depend on it",
                  true },
@@ -557,6 +534,8 @@ const ts_task ts_task_ternary_linear = {
                { "bad_latent", BAD_LATENT, true },
                { "bad_latent_inf", BAD_LATENT, true },
                { "past_f16", "a scale beyond f16 is rejected, with nothing written", true } },
+    .canon_of = ts_ternary_linear_canon_of,
+    .excuse = ts_ternary_linear_excuse,
     .common = common,
     .explain = explain,
 };

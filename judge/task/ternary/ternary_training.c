@@ -127,7 +127,7 @@ static size_t n_want(const ts_case *c)
 
 static void oracle(const ts_case *c, const void *args, ts_want *want)
 {
-    ts_tt_model(c, args, false, want);
+    ts_tt_model(c, args, TS_TT_OWN, want);
 }
 
 /* ---- check ---- */
@@ -138,9 +138,10 @@ static bool row_agrees(ts_buf b, const void *p, int64_t r, int64_t same, ts_flaw
     const size_t         each = ts_format_of(b.dtype)->n_bytes, row = each * (size_t)b.n_cols;
     const unsigned char *mine = (const unsigned char *)p + (size_t)r * row;
     const unsigned char *theirs = (const unsigned char *)p + (size_t)(same < 0 ? r : same) * row;
-    for (size_t i = 0; i < row; i++) {
-        if (mine[i] == (same < 0 ? ts_poison_byte(b.dtype) : theirs[i])) continue;
-        const int64_t at = (int64_t)(i / each);
+    for (int64_t at = 0; at < b.n_cols; at++) {
+        const size_t i = (size_t)at * each;
+        if (same < 0 ? ts_is_poison(b.dtype, mine + i, each) : !memcmp(mine + i, theirs + i, each))
+            continue;
         *f = (ts_flaw) { TS_FAULT_VALUE,
                          b.name,
                          r,
@@ -148,6 +149,25 @@ static bool row_agrees(ts_buf b, const void *p, int64_t r, int64_t same, ts_flaw
                          ts_load(mine, b.dtype, at),
                          same < 0 ? NAN : ts_load(theirs, b.dtype, at),
                          0 };
+        return false;
+    }
+    return true;
+}
+
+/* What is compared: by the canon all; by the usual contract no answers to invalid calls, and after
+ * one that has changed the model, not what follows. */
+typedef struct terms {
+    bool    usual;
+    int64_t n_known; /* operations */
+} terms;
+
+static bool is_written(ts_buf b, const void *p, int64_t r, ts_flaw *f)
+{
+    const size_t         each = ts_format_of(b.dtype)->n_bytes;
+    const unsigned char *row = (const unsigned char *)p + (size_t)(r * b.n_cols) * each;
+    for (int64_t i = 0; i < b.n_cols; i++) {
+        if (!ts_is_poison(b.dtype, row + (size_t)i * each, each)) continue;
+        *f = (ts_flaw) { TS_FAULT_UNWRITTEN, b.name, r, i, ts_load(row, b.dtype, i), NAN, 0 };
         return false;
     }
     return true;
@@ -177,24 +197,35 @@ static bool check_rows(const ts_tt_op *o, const ts_buf *b, const void *const *p,
 }
 
 static bool check_all(const ts_tt_script *s, const ts_buf *b, const void *const *p,
-                      const ts_want *first, ts_flaw *f, ts_errors *e)
+                      const ts_want *first, terms by, ts_flaw *f, ts_errors *e)
 {
-    const ts_want *want[OUTPUTS];
-    int64_t       *place = malloc((size_t)s->n_op * sizeof *place), n_grad = 0, n_export = 0;
-    bool           ok;
+    const double *const seen = p[SEEN];
+    const ts_want      *want[OUTPUTS];
+    int64_t            *place = malloc((size_t)s->n_op * sizeof *place), n_grad = 0, n_export = 0;
+    bool                ok;
     if (!place) abort();
     for (int i = 0; i < OUTPUTS; i++) want[i] = first, first += b[i].n_rows * b[i].n_cols;
     ok = ts_check_buf(b[SEEN], p[SEEN], want[SEEN], f, e);
-    for (int64_t i = 0; ok && i < s->n_op; i++) {
+    /* The flaw of the first wrong operation; but a NaN that came out of memory that was not written
+     * looks like an output that was not. */
+    const int64_t n = ok ? s->n_op : f->row;
+    ts_flaw       at = { 0 };
+    bool          rows = true;
+    for (int64_t i = 0; rows && i < n; i++) {
         const ts_tt_op *o = &s->op[i];
         const bool      grad = o->what == TS_TT_GRAD;
+        const int       from = grad ? DLATENT : CODE, to = grad ? DNORM : GAIN;
         if (!grad && o->what != TS_TT_EXPORT) continue;
         place[i] = grad ? n_grad++ : n_export++;
         const int64_t row[] = { place[i], o->same < 0 ? -1 : place[o->same] };
-        ok = check_rows(o, b, p, grad ? DLATENT : CODE, grad ? DNORM : GAIN, row, want, f, e);
+        if (by.usual && o->how != TS_TT_SOUND) continue;
+        if (i < by.n_known) rows = check_rows(o, b, p, from, to, row, want, &at, e);
+        for (int k = from; k <= to && i >= by.n_known && rows && seen[i * TS_TT_SEEN] == 0; k++)
+            rows = is_written(b[k], p[k], row[0], &at);
     }
+    if (!rows && (ok || at.fault != TS_FAULT_UNWRITTEN)) *f = at;
     free(place);
-    return ok;
+    return ok && rows;
 }
 
 /* A free run ends where the reference's does, up to what the contract leaves it. */
@@ -246,7 +277,7 @@ static const ts_want *wants_after(const ts_case *c, const ts_ternary_training_ar
     free(kept);
     kept = malloc((ts_bufs_elements(b, OUTPUTS) + 1) * sizeof *kept);
     if (!kept) abort();
-    ts_tt_model(c, a, true, kept);
+    ts_tt_model(c, a, TS_TT_EXPORTED, kept);
     key = h;
     return kept;
 }
@@ -261,11 +292,71 @@ static bool check(const ts_case *c, const void *args, const ts_want *want, ts_fl
     ts_tt_script_of(c, &s);
     outputs(&s, b);
     if (ts_tt_is_free(c) || !same_codes(b, a, want)) {
-        ok = check_all(&s, b, p, wants_after(c, a, b), f, e);
+        ok = check_all(&s, b, p, wants_after(c, a, b), (terms) { false, s.n_op }, f, e);
         if (ok && ts_tt_is_free(c)) ok = ends_near(&s, a, want, f);
-    } else ok = check_all(&s, b, p, want, f, e);
+    } else ok = check_all(&s, b, p, want, (terms) { false, s.n_op }, f, e);
     free(s.op);
     return ok;
+}
+
+/* ---- the common contract ---- */
+
+static const char REFUSED[] = "an invalid call is rejected, with nothing written or changed";
+static const char HALVES[] =
+    "a weight of half the scale has code 0, and the scale is a mean of double";
+
+static bool is_invalid(const ts_tt_op *o)
+{
+    return o->what == TS_TT_WITHOUT || (o->how != TS_TT_SOUND && o->what != TS_TT_SIZE);
+}
+
+/* Whether an invalid call may have changed the model, if it was accepted. */
+static bool may_change(const ts_tt_op *o)
+{
+    if (o->what != TS_TT_WITHOUT) return o->what == TS_TT_STEP;
+    return !strcmp(ts_tt_names[o->rate], "ts_ternary_step") ||
+           !strcmp(ts_tt_names[o->rate], "ts_ternary_create");
+}
+
+/* Lifts the wants of answers to invalid calls; and from one on that was accepted and may have
+ * changed the model, of what it shows. True: something was lifted that is not so. */
+static bool lift_refusals(const ts_tt_script *s, const double *got, ts_want *seen, terms *by)
+{
+    bool broken = false;
+    for (int64_t i = 0; i < s->n_op; i++, seen += TS_TT_SEEN, got += TS_TT_SEEN) {
+        const ts_tt_op *o = &s->op[i];
+        const int       from = o->what == TS_TT_SIZE ? 2 : 0, to = from ? TS_TT_SEEN : 3;
+        const bool      invalid = is_invalid(o), unknown = i >= by->n_known;
+        if (o->what == TS_TT_DESTROY || !(invalid || unknown || from)) continue;
+        for (int k = from; k < to; k++) {
+            broken |= !(fabs(got[k] - seen[k].value) <= seen[k].bound);
+            seen[k].bound = INFINITY;
+        }
+        if (invalid && got[0] == 0 && may_change(o) && i < by->n_known) by->n_known = i + 1;
+    }
+    return broken;
+}
+
+/* Each row of a refused operation that was written breaks the rule. */
+static const char *common(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
+                          ts_errors *e)
+{
+    const ts_ternary_training_args *a = args;
+    const void *const p[] = { a->seen, a->dlatent, a->dnorm, a->code, a->scale, a->gain };
+    ts_tt_script      s;
+    ts_buf            b[OUTPUTS];
+    if (ts_tt_is_free(c)) return NULL;
+    ts_tt_script_of(c, &s);
+    outputs(&s, b);
+    terms    by = { ts_is(c, "nonsense"), s.n_op };
+    ts_want *now = malloc((ts_bufs_elements(b, OUTPUTS) + 1) * sizeof *now);
+    if (!now) abort();
+    const bool other = ts_tt_model(c, a, TS_TT_USUAL, now) && !same_codes(b, a, want);
+    const bool broken = by.usual && lift_refusals(&s, a->seen, now, &by);
+    const bool ok = check_all(&s, b, p, now, by, f, e);
+    free(now);
+    free(s.op);
+    return !ok ? NULL : by.usual && (broken || !other) ? REFUSED : HALVES;
 }
 
 /* Latents and moments of every step, as AdamW has it, and its products; of those with ternary
@@ -382,7 +473,8 @@ const ts_task ts_task_ternary_training = {
     .check = check,
     .cost = cost,
     .invalid = &invalid,
-    .canon = { { "nonsense", "an invalid call is rejected, with nothing written or changed",
-                 true } },
+    .canon = { { "nonsense", REFUSED, true }, { "ties", HALVES, false } },
+    .common = common,
+    .common_decides = true,
     .explain = explain,
 };

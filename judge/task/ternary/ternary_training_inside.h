@@ -36,12 +36,14 @@ void ts_tt_script_of(const ts_case *c, ts_tt_script *s);
  */
 bool ts_tt_is_free(const ts_case *c);
 
-/* Wants for seen, dlatent, dnorm, code, scale and gain, in this order.
- *
- * A weight that rounding may put on either side of a threshold has two right codes; what follows is
- * then expected of the code that was exported. `answer`: false before there is one, and codes are
- * those of the reference; true: they are taken from a, where they can be right. False is returned
- * where that makes no difference. */
-bool ts_tt_model(const ts_case *c, const ts_ternary_training_args *a, bool answer, ts_want *want);
+/* Whose codes and scales the wants are of: the reference's own; those that were exported, where
+ * rounding may put a weight on either side of a threshold; or those that were exported, where also
+ * a mean in float, a quotient in float, or another choice at a tie may. */
+typedef enum ts_tt_codes { TS_TT_OWN, TS_TT_EXPORTED, TS_TT_USUAL } ts_tt_codes;
+
+/* Wants for seen, dlatent, dnorm, code, scale and gain, in this order. What follows an export is
+ * expected of the codes at hand. False is returned where all are the reference's own. */
+bool ts_tt_model(const ts_case *c, const ts_ternary_training_args *a, ts_tt_codes codes,
+                 ts_want *want);
 
 #endif

@@ -20,6 +20,7 @@ enum { W, M, V, STATES };
 typedef struct model {
     const ts_case                  *c;
     const ts_ternary_training_args *a;
+    ts_tt_codes                     codes;
     bool                            answer, differs; /* codes are not the reference's own */
     ts_tt_script                    s;
     int64_t                         n, n_latent, n_norm, n_scale;
@@ -141,21 +142,25 @@ static const uint8_t *code_of(const model *m, int64_t group)
     return m->a->code + (m->n_export * m->n_scale + group) * TS_TREF_BYTES;
 }
 
-/* Scale of n weights, each moved by `side` times its bound. The sum is of double, in some order. */
+/* Scale of n weights, each moved by `side` times its bound. The sum is of double, in some order; by
+ * the usual contract it may be of float. */
 static double scale_of(const model *m, int64_t at, int64_t n, double side)
 {
-    double sum = 0, off = 0;
+    const double error = m->codes == TS_TT_USUAL ? (double)(n + 2) * U : 0x1p-46;
+    double       sum = 0, off = 0;
     for (int64_t j = at; j < at + n; j++) {
         sum += fabs(m->at[W][j]);
         off += m->off[W][j];
     }
-    return ts_widen_f16(
-        ts_narrow_f16(fmax(0, sum * (1 + side * 0x1p-46) + side * off) / (double)n));
+    return ts_widen_f16(ts_narrow_f16(fmax(0, sum * (1 + side * error) + side * off) / (double)n));
 }
 
+/* By the usual contract a weight is compared after a division in float, which says nothing of one
+ * that is just half of the scale. */
 static bool may_be(const model *m, int64_t i, int code, double s)
 {
-    const double w = m->at[W][i], off = m->off[W][i];
+    const double w = m->at[W][i];
+    const double off = m->off[W][i] + (m->codes == TS_TT_USUAL ? 4 * U * fabs(w) : 0);
     return code == ts_tref_code(w - off, s) || code == ts_tref_code(w + off, s) ||
            code == ts_tref_code(w, s);
 }
@@ -353,9 +358,20 @@ static void perform(model *m, const ts_tt_op *o, const wants *w, ts_want *seen)
     }
 }
 
-static void begin(model *m, const ts_case *c, const ts_ternary_training_args *a, bool answer)
+/* Whether the first export shows the model as it was made. */
+static bool shows_first(const ts_tt_script *s)
 {
-    *m = (model) { .c = c, .a = a, .answer = answer };
+    for (int64_t i = 0; i < s->n_op; i++) {
+        if (s->op[i].how != TS_TT_SOUND) continue;
+        if (s->op[i].what == TS_TT_STEP) return false;
+        if (s->op[i].what == TS_TT_EXPORT) return true;
+    }
+    return false;
+}
+
+static void begin(model *m, const ts_case *c, const ts_ternary_training_args *a, ts_tt_codes codes)
+{
+    *m = (model) { .c = c, .a = a, .codes = codes };
     ts_tt_script_of(c, &m->s);
     m->n_latent = ts_tref_latents(&m->s.d);
     m->n_norm = ts_tref_norms(&m->s.d);
@@ -366,9 +382,9 @@ static void begin(model *m, const ts_case *c, const ts_ternary_training_args *a,
     m->g = fresh(m->n), m->bound = fresh(m->n), m->noisy = fresh(m->n);
     for (int64_t i = 0; i < m->n; i++)
         m->at[W][i] = i < m->n_latent ? a->latent[i] : a->norm[i - m->n_latent];
-    m->answer = false;
+    m->answer = codes == TS_TT_USUAL && shows_first(&m->s);
     resolve_all(m, NULL, NULL);
-    m->answer = answer;
+    m->answer = codes != TS_TT_OWN;
 }
 
 static void end(model *m)
@@ -385,10 +401,11 @@ static void end(model *m)
     free(m->s.op);
 }
 
-bool ts_tt_model(const ts_case *c, const ts_ternary_training_args *a, bool answer, ts_want *want)
+bool ts_tt_model(const ts_case *c, const ts_ternary_training_args *a, ts_tt_codes codes,
+                 ts_want *want)
 {
     model m;
-    begin(&m, c, a, answer);
+    begin(&m, c, a, codes);
     wants w = { .seen = want };
     w.dlatent = w.seen + m.s.n_op * TS_TT_SEEN;
     w.dnorm = w.dlatent + m.s.n_grad * m.n_latent;
