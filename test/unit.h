@@ -19,6 +19,9 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
+/* What shows in many trials only. */
+#define assert_seen(condition) assert_true(SANITIZED || (condition))
+
 /* TEST(name) { ... } defines a test and adds it to those of the program, which run in the order of
  * the source. unit.c has a main that runs them; a program may have its own. */
 #define TEST(name) TEST_OF(, name, NULL, NULL)

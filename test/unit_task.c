@@ -46,7 +46,7 @@ TEST(buffers_are_as_declared)
     for (int i = 0; ts_tasks[i]; i++) {
         const ts_task *t = ts_tasks[i];
         void *const    args = calloc(1, t->args_bytes);
-        bool           seen[TS_MAX_NAMES] = { 0 };
+        bool           seen[TS_MAX_NAMES] = { 0 }, given[TS_MAX_NUMBERS] = { 0 };
         int            n_cases = 0, turn = 0;
         for (const ts_case *c = t->cases(); c->use; c++) {
             const ts_cost cost = t->cost(c);
@@ -61,12 +61,15 @@ TEST(buffers_are_as_declared)
                 if (!n) fail_msg("%s: %s is not declared", t->name, m.scalar[k].name);
                 const double v = m.scalar[k].value;
                 assert_true(!n->integer || v == floor(v));
+                given[n - t->number] = true;
             }
             ts_arena_clear(&m);
         }
         printf("%s: %d cases\n", t->name, n_cases);
         for (int k = 0; k < TS_MAX_NAMES && t->buffer[k].name; k++)
             if (!seen[k]) fail_msg("%s: no case takes %s", t->name, t->buffer[k].name);
+        for (int k = 0; k < TS_MAX_NUMBERS && t->number[k].name; k++)
+            if (!given[k]) fail_msg("%s: no case passes %s", t->name, t->number[k].name);
         free(args);
     }
     ts_arena_close(&m);

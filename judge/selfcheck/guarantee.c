@@ -165,8 +165,9 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .workspace_bytes = 1 << 20,
                        .limit_ms = 5000 };
     snprintf(why, n, "error: touchstone-probe.so not found");
-    return ts_beside("touchstone-probe.so", object, sizeof object) ? ts_cage_start(&p, why, n)
-                                                                   : NULL;
+    return ts_beside("touchstone-probe.so", object, sizeof object)
+               ? ts_cage_start_patiently(&p, why, n)
+               : NULL;
 }
 
 static bool passes(const ts_case *c, const void *args, const ts_want *want, const ts_call *r)
