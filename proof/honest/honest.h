@@ -67,6 +67,60 @@ static inline int fits(int64_t n_rows, int64_t stride)
     return stride <= INT64_MAX / 8 / (n_rows > 0 ? n_rows : 1);
 }
 
+/* The dtype of statistics, and of sums. */
+static inline ts_dtype dtype_of_sums(ts_dtype t)
+{
+    return t == TS_F64 ? TS_F64 : TS_F32;
+}
+
+/* Unlike dtype_ok, with f64. */
+static inline ts_status with_f64(ts_status s, ts_dtype t)
+{
+    return s == TS_E_DTYPE && t == TS_F64 ? TS_OK : s;
+}
+
+/* ---- sums, in float or of f64 in double ---- */
+
+/* Rounds a double's result as if the operation were one of float. */
+static inline double keep(ts_dtype t, double v)
+{
+    return t == TS_F64 ? v : (double)(float)v;
+}
+
+typedef double term_of(const void *a, int64_t row, int64_t i);
+enum order { BY_LOOP, BY_LANES, BY_PAIRS, BY_KAHAN, BY_DOUBLE };
+
+static inline double sum_pairs(ts_dtype t, term_of *term, const void *a, int64_t row, int64_t begin,
+                               int64_t n)
+{
+    double sum = 0;
+    if (n > 8)
+        return keep(t, sum_pairs(t, term, a, row, begin, n / 2) +
+                           sum_pairs(t, term, a, row, begin + n / 2, n - n / 2));
+    for (int64_t i = begin; i < begin + n; i++) sum = keep(t, sum + keep(t, term(a, row, i)));
+    return sum;
+}
+
+/* Of n terms in that order. */
+static inline double sum_in_order(enum order o, ts_dtype t, term_of *term, const void *a,
+                                  int64_t row, int64_t n)
+{
+    double lane[16] = { 0 }, lost = 0, sum = 0;
+    if (o == BY_PAIRS) return sum_pairs(t, term, a, row, 0, n);
+    if (o == BY_DOUBLE) t = TS_F64;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = keep(t, term(a, row, i));
+        if (o == BY_LANES) lane[i % 16] = keep(t, lane[i % 16] + v);
+        else if (o == BY_KAHAN) {
+            const double y = keep(t, v - lost), s = keep(t, sum + y);
+            lost = keep(t, keep(t, s - sum) - y);
+            sum = s;
+        } else sum = keep(t, sum + v);
+    }
+    for (int i = 0; i < 16 && o == BY_LANES; i++) sum = keep(t, sum + lane[i]);
+    return sum;
+}
+
 /* ---- layernorm ---- */
 
 typedef ts_layernorm_forward_args  forward;
