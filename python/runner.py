@@ -345,6 +345,12 @@ def load(cage):
     if not cage.task:  # an empty call measures the judge's overhead
         return lambda: None
     import linecache
+    import tempfile
+    # PyTorch asks for a temporary folder and for libraries when it is imported. Without a scratch folder
+    # tempfile finds none that it can write to, and ctypes.util would try to link with a compiler there.
+    tempfile.tempdir = os.environ.get("TMPDIR", "/")
+    if "TMPDIR" not in os.environ:
+        os.environ["PATH"] = ""  # no program can be started
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
     module.__file__ = cage.file
@@ -423,12 +429,13 @@ class Call:
 
 
 def last_of(error):
-    """The last line of a traceback, and the location in the entrant's files."""
+    """The last line of a traceback, and the innermost location in the entrant's folder."""
     import traceback
     line = traceback.format_exception_only(type(error), error)[-1].strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    own = [f for f in frames if f.filename == sys.modules["entrant"].__file__] or frames
-    at = " (%s:%d)" % (os.path.basename(own[-1].filename), own[-1].lineno) if own else ""
+    folder = os.path.dirname(sys.modules["entrant"].__file__) + os.sep
+    own = [f for f in frames if f.filename.startswith(folder)] or frames
+    at = " at %s:%d" % (os.path.basename(own[-1].filename), own[-1].lineno) if own else ""
     return line[:150 - len(at)] + at
 
 

@@ -2,7 +2,7 @@
 """runner_script.py - the part of runner.py that plays the script of a challenge, on the CPU.
 
 The build makes one file of the two, so that the runner needs no file from inside the cage; text_of, put,
-asked_for and C are those of runner.py."""
+asked_for, last_of, one_line and C are those of runner.py."""
 import itertools
 import math
 import types
@@ -61,7 +61,7 @@ class Script:
         self.asked = memoryview(asked).cast("B")
 
     def __call__(self):
-        self.objects, answer = {}, 0
+        self.objects, self.said, answer = {}, set(), 0
         self.library.ts_player_start(self.cage.task.encode(), self.cage.args(self.i))
         while True:
             status = self.library.ts_player_next(answer)
@@ -86,11 +86,18 @@ class Script:
         except self.REFUSALS as error:
             for kind, status in zip(self.REFUSALS, refusals):
                 if status and isinstance(error, kind):
+                    self.say((text_of(name) + ": " if text_of(name) else "") + last_of(error))
                     return status
             raise
         for array in lent:
             array.reshape(-1).view(self.np.uint8)[...] = 255
         return 0
+
+    def say(self, line):
+        """Each rejection once, after the method's name: the judge quotes it if the operation is valid."""
+        if line not in self.said:
+            self.said.add(line)
+            os.write(2, one_line(line) + b"\n")
 
     def values(self, at, n):
         return [C.value.get(self.asked, at + i * C.value_bytes) for i in range(n)]

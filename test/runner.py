@@ -160,7 +160,9 @@ answers("its own text", "import inspect\n\ndef best(x):\n    return x.argmax(axi
         "    return dict(zip(('index', 'lse'), scope['best'](logits)))\n")
 answers("unsupported", "def softmax_topk():\n    raise NotImplementedError\n", status=4, said="NotImplementedError")
 answers("raises", "def softmax_topk():\n    raise ValueError('a\\x1b[2J\\nb')\n", status=255,
-        said="ValueError: a\\x1b[2J b (main.py:2)")
+        said="ValueError: a\\x1b[2J b at main.py:2")
+answers("raises in another file", "import theirs\ndef softmax_topk(logits):\n    theirs.best(logits)\n",
+        {"theirs.py": "import numpy as np\n\ndef best(x):\n    np.reshape(x, 5)\n"}, status=255, said=" at theirs.py:4")
 answers("writes inputs", "def softmax_topk(logits):\n    logits[0, 0] = 1\n", status=255, said="read-only")
 answers("wrong shape", "def softmax_topk():\n    return {'index': [1, 2, 3]}\n", status=255, said="ValueError")
 refuses("no function", "x = 1\n", "no function 'softmax_topk' is defined")
