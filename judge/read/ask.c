@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cage.h"
@@ -66,6 +67,41 @@ _Noreturn static void become(const char *path, int limit_s, int in, int out)
     abort();
 }
 
+/* Whether it could have used half of its time limit, but had no core. A busy machine is not its
+ * author's doing. */
+static bool is_starved(pid_t pid, int limit_s)
+{
+    char            path[64], text[256];
+    struct timespec used = { 0 };
+    clockid_t       clock;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    const int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
+    const char *state = strrchr(text, ')'); /* "12 (name) R ..." */
+    if (!state || strncmp(state, ") R", 3)) return false;
+    return !clock_getcpuclockid(pid, &clock) && !clock_gettime(clock, &used) &&
+           used.tv_sec < limit_s / 2;
+}
+
+/* Reads the reply; false: it was not complete in time. A starved process gets the time limit again,
+ * up to PATIENCE times. */
+static bool hear_reply(int from, pid_t pid, int limit_s, ts_reply *r, bool *starved)
+{
+    enum { PATIENCE = 10 };
+    bool in_time = false;
+    *starved = true;
+    for (int i = 0; i < PATIENCE && *starved; i++) {
+        size_t n;
+        in_time = ts_hear(from, ts_seconds() + limit_s, false, r->bytes + r->n,
+                          sizeof r->bytes - r->n, &n);
+        r->n += n;
+        *starved = !in_time && is_starved(pid, limit_s);
+    }
+    return in_time;
+}
+
 /* Ends it, and says in words how it ended; "": well. One that has closed its pipe is dead, or has
  * nothing left to do: SIGKILL then changes no status. */
 static void end_of(pid_t pid, bool in_time, int limit_s, char *text, size_t n)
@@ -115,15 +151,17 @@ bool ts_ask_process(const void *reader, const ts_question *q, const ts_source *f
     const int in = question_of(q, file);
     if (in < 0) return no_reader(why, "memory for the question");
     if (pipe2(out, O_CLOEXEC)) return no_reader(why, "pipe"), close(in), false;
-    const double end_s = ts_seconds() + f->limit_s;
-    const pid_t  pid = fork();
+    const pid_t pid = fork();
     if (pid == 0) become(program, f->limit_s, in, out[1]);
     bool ok = pid > 0 || no_reader(why, "fork");
     close(out[1]);
     if (ok) {
-        const bool in_time = ts_hear(out[0], end_s, false, r->bytes, sizeof r->bytes, &r->n);
+        bool       starved;
+        const bool in_time = hear_reply(out[0], pid, f->limit_s, r, &starved);
         end_of(pid, in_time, f->limit_s, end, sizeof end);
-        ok = has_replied(in, in_time, end, r, why);
+        ok = starved
+                 ? ts_refuse(why, TS_FAULT_OF_JUDGE, "the reader %s: the machine is too busy", end)
+                 : has_replied(in, in_time, end, r, why);
     }
     close(out[0]);
     close(in);

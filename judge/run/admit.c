@@ -25,7 +25,8 @@ void ts_run_admit(ts_run *c, ts_judged *e)
         ts_refuse(&why, "device", "%s is not judged on a GPU", e->task->name);
         e->task = NULL;
     }
-    if (e->task && !ts_scope_read(e->entrant.offers, e->task, c->device, &e->scope, &why))
+    if (e->task && !(ts_scope_read(e->entrant.offers, e->task, c->device, &e->scope, &why) &&
+                     ts_scope_fill(&e->scope, e->task, c->device, &why)))
         e->task = NULL;
     if (!e->task) ts_observe_refusal(e, &why);
     if (e->name) snprintf(e->entrant.name, sizeof e->entrant.name, "%s", e->name);

@@ -13,7 +13,8 @@ static double work_of_correctness(const ts_run *c, const ts_judged *e)
     int    n;
     int   *number = ts_run_draw(c, e->task, e->entrant.cls, &e->scope, &n);
     double work = 0;
-    for (int i = 0; i < n; i++) work += ts_work_of(e->task, &e->task->cases()[number[i]]);
+    for (int i = 0; i < n; i++)
+        work += ts_work_of(e->task, &ts_scope_cases(&e->scope, e->task)[number[i]]);
     free(number);
     return work;
 }

@@ -29,9 +29,9 @@ typedef struct drawn {
     int            cls[TS_MAX_AXES]; /* of a case that covers: see read_classes */
 } drawn;
 
-int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed)
+int ts_run_case_named(const ts_scope *s, const ts_task *t, const char *which, uint64_t *seed)
 {
-    const ts_case *all = t->cases();
+    const ts_case *all = ts_scope_cases(s, t);
     const char    *at = strrchr(which, '@');
     char           name[192];
     *seed = at ? strtoull(at + 1, NULL, 0) : 0;
@@ -44,10 +44,9 @@ int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed)
 
 uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number)
 {
-    uint64_t seed;
+    const char *at = c->only ? strrchr(c->only, '@') : NULL;
     if (!c->only) return ts_run_seed(c, t, TS_FOR_INPUTS, number, 0);
-    ts_run_case_named(t, c->only, &seed);
-    return seed;
+    return at ? strtoull(at + 1, NULL, 0) : 0;
 }
 
 /* Memory for three arrays with distant rows, and for other processes. */
@@ -82,7 +81,7 @@ static bool fits(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope
     const double bytes = t->cost(one).bytes;
     if (!may_ask(c, t, cls, s, one)) return false;
     if (bytes <= DEPTH[c->depth].bytes) return true;
-    for (const ts_case *other = t->cases(); other->use; other++) {
+    for (const ts_case *other = ts_scope_cases(s, t); other->use; other++) {
         if (other->use & TS_USE_COVER) continue;
         const double others = t->cost(other).bytes;
         const bool   less = others < bytes || (others == bytes && other < one);
@@ -95,7 +94,7 @@ static bool fits(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope
 static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, drawn *d,
                    int *order, int n)
 {
-    const ts_case *all = t->cases();
+    const ts_case *all = ts_scope_cases(s, t);
     int            m = 0;
     for (int i = 0; i < n; i++) order[i] = i;
     for (int i = n - 1; i > 0; i--) {
@@ -119,11 +118,15 @@ static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_sco
 
 typedef bool seen[TS_MAX_AXES][TS_MAX_FAMILIES];
 
-/* What the case shows of a cover: the class of every parameter, -1 for one it does not show. */
-static void read_classes(const ts_cover *v, drawn *d)
+/* What the case shows of a cover: the class of every parameter, -1 for one it does not show. Within
+ * a scope two parameters may be 0 only at once, which then shows both. */
+static void read_classes(const ts_cover *v, drawn *d, bool scoped)
 {
-    for (int a = 0; a < TS_MAX_AXES; a++)
-        d->cls[a] = ts_cover_shows(v, d->c, a, a) ? ts_cover_class(v, d->c, a) : -1;
+    for (int a = 0; a < TS_MAX_AXES; a++) {
+        const int  i = a - TS_COVER_DIMS;
+        const bool zero = scoped && i >= 0 && v->empties >> i & 1u && !d->c->dim[i];
+        d->cls[a] = zero || ts_cover_shows(v, d->c, a, a) ? ts_cover_class(v, d->c, a) : -1;
+    }
 }
 
 /* Number of the case's classes that are new in its dtype. */
@@ -139,7 +142,7 @@ static int news(const drawn *d, seen *of_dtype, bool mark)
 }
 
 /* All cases; or greedily as few as cover every class of every parameter in every dtype. */
-static void choose_covering(const ts_cover *v, drawn *d, int n, bool all, int *open)
+static void choose_covering(const ts_cover *v, drawn *d, int n, bool all, bool scoped, int *open)
 {
     static seen of_dtype[TS_I32 + 1];
     int         n_open = 0; /* cases of this cover; those of the other are of other families */
@@ -149,7 +152,7 @@ static void choose_covering(const ts_cover *v, drawn *d, int n, bool all, int *o
     for (int i = 0; i < n; i++) {
         if (!(d[i].c->use & TS_USE_COVER) || ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0)
             continue;
-        read_classes(v, &d[i]);
+        read_classes(v, &d[i], scoped);
         open[n_open++] = i;
     }
     for (;;) {
@@ -193,31 +196,45 @@ static int by_place(const void *left, const void *right)
     return ((const drawn *)left)->place - ((const drawn *)right)->place;
 }
 
+/* A scope has fewer classes to cover: more of its cases, up to the number without a scope. */
+static int add_more(const ts_run *c, const ts_task *t, ts_class cls, drawn *d, int m, int n)
+{
+    int wanted;
+    free(ts_run_draw(c, t, cls, NULL, &wanted));
+    if (m >= wanted) return m;
+    qsort(d + m, (size_t)(n - m), sizeof *d, by_place);
+    return wanted < n ? wanted : n;
+}
+
 int *ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, int *n_drawn)
 {
     int            n_all = 0, m = 0, taken[TS_N_CATEGORIES] = { 0 };
     uint64_t       seed;
-    const ts_case *cases = t->cases();
+    const ts_case *cases = ts_scope_cases(s, t);
     while (cases[n_all].use) n_all++;
     int   *number = calloc((size_t)n_all + 1, sizeof *number);
     drawn *d = calloc((size_t)n_all + 1, sizeof *d);
     if (!number || !d) abort();
     if (c->only) {
-        *n_drawn = (number[0] = ts_run_case_named(t, c->only, &seed)) >= 0;
+        *n_drawn = (number[0] = ts_run_case_named(s, t, c->only, &seed)) >= 0;
         free(d);
         return number;
     }
     const int  n = shuffle(c, t, cls, s, d, number, n_all);
     const int  most = ts_in_python(cls) ? DEPTH[c->depth].python : DEPTH[c->depth].cases;
     const bool all = c->depth >= TS_NORMAL && !ts_in_python(cls);
-    choose_covering(t->cover, d, n, all, number);
-    choose_covering(t->further, d, n, all, number);
+    const bool scoped = s && *s->text;
+    choose_covering(t->cover, d, n, all, scoped, number);
+    choose_covering(t->further, d, n, all, scoped, number);
     count_alike(d, n);
     qsort(d, (size_t)n, sizeof *d, by_turn);
     for (int i = 0; i < n; i++) {
         const bool cover = d[i].c->use & TS_USE_COVER;
-        if (cover ? d[i].covers : taken[d[i].category]++ < most || d[i].first) d[m++] = d[i];
+        if (cover ? !d[i].covers : taken[d[i].category]++ >= most && !d[i].first) continue;
+        const drawn kept = d[m]; /* the others stay, behind those that are drawn */
+        d[m++] = d[i], d[i] = kept;
     }
+    if (scoped) m = add_more(c, t, cls, d, m, n);
     qsort(d, (size_t)m, sizeof *d, by_place);
     for (int i = 0; i < m; i++) number[i] = d[i].number;
     free(d);

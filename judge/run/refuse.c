@@ -17,6 +17,7 @@ typedef struct asker {
     int           number;
     ts_cage      *cage; /* NULL: not running */
     int           n_starts;
+    bool          busy;               /* the last start failed for lack of CPU time */
     unsigned char args[TS_CALL_ARGS]; /* the valid call */
     ts_exec       x;
 } asker;
@@ -24,7 +25,7 @@ typedef struct asker {
 /* Finds a valid case to start from. A scope may have none; without rows a NULL would be valid. */
 static int sound_case(const ts_judged *e)
 {
-    const ts_case *all = e->task->cases();
+    const ts_case *all = ts_scope_cases(&e->scope, e->task);
     int            i = 0;
     while (all[i].use && !(all[i].dtype == TS_F32 && all[i].dim[0] > 1 &&
                            ts_scope_takes(&e->scope, e->task, &all[i])))
@@ -40,9 +41,10 @@ static void start(asker *a)
     char           why[256];
     ts_run_plan(a->run, a->e, &plan);
     plan.n_threads = 1;
-    ts_run_plan_case(&plan, &t->cases()[a->number]);
+    ts_run_plan_case(&plan, &ts_scope_cases(&a->e->scope, t)[a->number]);
     a->n_starts++;
-    a->cage = ts_cage_start(&plan, why, sizeof why);
+    a->cage = ts_cage_start_patiently(&plan, why, sizeof why);
+    a->busy = !a->cage && !strncmp(why, TS_BUSY ":", 5);
     if (!a->cage) return;
     memcpy(a->args, ts_cage_fill(a->cage, 0, ts_run_seed(a->run, t, TS_FOR_INPUTS, a->number, 0)),
            t->args_bytes);
@@ -61,7 +63,8 @@ static bool spoil(const asker *a, int way, void *args, ts_exec *x, ts_status *mu
     return true;
 }
 
-static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must)
+/* *shown: false if the machine disturbed the call. */
+static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must, bool *shown)
 {
     ts_call    r;
     ts_flaw    f;
@@ -70,6 +73,7 @@ static bool refused(asker *a, const void *args, const ts_exec *x, ts_status must
                       ts_arena_intact(ts_cage_arena(a->cage, 0), &f);
     if (!r.end) return well;
     ts_cage_stop(&a->cage);
+    if (r.end == TS_END_BUSY) a->n_starts--, *shown = false;
     if (a->n_starts < MOST_STARTS) start(a);
     return false;
 }
@@ -79,7 +83,7 @@ void ts_run_refusals(ts_run *c, ts_judged *e)
     asker a = { .run = c, .e = e, .number = sound_case(e) };
     /* These classes receive no arguments that could be invalid. */
     if (ts_in_python(e->entrant.cls) || e->entrant.cls == TS_GPU_SEALED) return;
-    if (!e->task->cases()[a.number].use) return; /* its scope has no such case */
+    if (!ts_scope_cases(&e->scope, e->task)[a.number].use) return; /* its scope has no such case */
     start(&a);
     for (int way = a.x.workspace_bytes ? 0 : 2;; way++) {
         unsigned char args[TS_CALL_ARGS];
@@ -87,8 +91,13 @@ void ts_run_refusals(ts_run *c, ts_judged *e)
         ts_status     must;
         memcpy(args, a.args, sizeof args);
         if (!spoil(&a, way, args, &x, &must)) break;
-        e->refusals.all++;
-        e->refusals.passed += a.cage && refused(&a, args, &x, must);
+        bool shown = false, well = false;
+        for (int i = 0; i < TS_ATTEMPTS && !shown; i++) {
+            shown = !a.busy;
+            well = a.cage && refused(&a, args, &x, must, &shown);
+        }
+        e->refusals.all += shown;
+        e->refusals.passed += well;
     }
     ts_cage_stop(&a.cage);
 }

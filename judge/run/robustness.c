@@ -19,6 +19,7 @@ typedef struct robustness {
     ts_run    *run;
     ts_judged *e;
     int        n, number[TRAPPED];
+    int        n_busy; /* attempts at a case that the machine disturbed */
 } robustness;
 
 /* Chooses cases that the plain build passed, of at most `most` bytes, but not empty ones, where
@@ -26,7 +27,7 @@ typedef struct robustness {
 static void choose(robustness *l, const int *number, int n, double most, int most_cases, bool large)
 {
     const ts_task *t = l->e->task;
-    const ts_case *all = t->cases();
+    const ts_case *all = ts_scope_cases(&l->e->scope, t);
     l->n = 0;
     while (l->n < most_cases) {
         int    best = -1;
@@ -47,7 +48,7 @@ static void choose(robustness *l, const int *number, int n, double most, int mos
 static ts_cage *cage_from(const robustness *l, int first, int object, int n_threads, char *why,
                           size_t n)
 {
-    const ts_case *all = l->e->task->cases();
+    const ts_case *all = ts_scope_cases(&l->e->scope, l->e->task);
     char           path[64];
     ts_cage_plan   plan;
     ts_run_plan(l->run, l->e, &plan);
@@ -55,7 +56,7 @@ static ts_cage *cage_from(const robustness *l, int first, int object, int n_thre
     plan.object = path;
     plan.n_threads = n_threads;
     for (int i = first; i < l->n; i++) ts_run_plan_case(&plan, &all[l->number[i]]);
-    return ts_cage_start(&plan, why, n);
+    return ts_cage_start_patiently(&plan, why, n);
 }
 
 /* Runs a case with the inputs of the correctness stage and the cage's number of threads, or
@@ -81,8 +82,16 @@ static void tell(ts_judged *e, const char *where, const char *what, const char *
     ts_show(line, strlen(line), e->robustness_text, sizeof e->robustness_text);
 }
 
-/* Runs cases from `at` on until one traps: the next one gets a new process. */
-static int ask_trapped(const robustness *l, int object, int at)
+/* Whether to repeat what the machine disturbed. */
+static bool again(robustness *l, const ts_call *r)
+{
+    if (r->end != TS_END_BUSY || ++l->n_busy >= TS_ATTEMPTS) l->n_busy = 0;
+    return l->n_busy > 0;
+}
+
+/* Runs cases from `at` on until one traps: the next one gets a new process. What the machine
+ * prevents is not counted. */
+static int ask_trapped(robustness *l, int object, int at)
 {
     ts_tally *t = &l->e->sanitizer;
     char      why[256], where[192];
@@ -90,14 +99,17 @@ static int ask_trapped(const robustness *l, int object, int at)
     bool      lives = true;
     if (!cage) {
         tell(l->e, "", "not started", why);
+        if (!strncmp(why, TS_BUSY ":", 5)) t->all -= l->n - at;
         return l->n;
     }
     for (int slot = 0; lives && at < l->n; slot++, at++) {
         ts_call r;
         lives = ask(l, cage, slot, l->number[at], NULL, &r);
         t->passed += lives;
-        if (lives) continue;
-        ts_case_string(l->e->task, &l->e->task->cases()[l->number[at]],
+        if (again(l, &r)) break;
+        if (r.end == TS_END_BUSY) t->all--;
+        if (lives || r.end == TS_END_BUSY) continue;
+        ts_case_string(l->e->task, &ts_scope_cases(&l->e->scope, l->e->task)[l->number[at]],
                        ts_run_case_seed(l->run, l->e->task, l->number[at]), where, sizeof where);
         tell(l->e, where, ts_call_reason(&r), r.text);
     }
@@ -127,14 +139,15 @@ typedef struct answers {
 
 /* n_threads 0 is the entrant's default. Its workspace cannot be queried in advance: if it needs
  * more than for `THREADS`, it may return TS_E_WORKSPACE. */
-static void answer(const robustness *l, int n_threads, answers *a)
+static void answer(robustness *l, int n_threads, answers *a)
 {
-    char     why[256];
+    char     why[256] = "";
+    ts_call  r = { 0 };
     ts_cage *cage =
         cage_from(l, 0, l->e->built.object, n_threads ? n_threads : THREADS, why, sizeof why);
     *a = (answers) { 0 };
+    if (!strncmp(why, TS_BUSY ":", 5)) r.end = TS_END_BUSY;
     for (int i = 0; i < l->n && cage; i++) {
-        ts_call r;
         ts_exec x;
         if (!ask(l, cage, i, l->number[i], &n_threads, &r)) break;
         ts_cage_exec(cage, i, &x);
@@ -143,6 +156,9 @@ static void answer(const robustness *l, int n_threads, answers *a)
         a->bits[i] = ts_arena_output_hash(ts_cage_arena(cage, i));
     }
     ts_cage_stop(&cage);
+    if (again(l, &r)) answer(l, n_threads, a);
+    else if (r.end == TS_END_BUSY)
+        for (int i = 0; i < l->n; i++) a->excused[i] |= !a->there[i];
 }
 
 /* The same inputs with one thread, with several, and with the default must give identical bits. */
@@ -153,7 +169,7 @@ static void vary_threads(robustness *l)
     for (int n_threads = 0; n_threads <= THREADS; n_threads += THREADS) {
         answer(l, n_threads, &other);
         for (int i = 0; i < l->n; i++) {
-            if (other.excused[i]) continue;
+            if (one.excused[i] || other.excused[i]) continue;
             l->e->threads.all++;
             l->e->threads.passed += one.there[i] && other.there[i] && one.bits[i] == other.bits[i];
         }

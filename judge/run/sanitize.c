@@ -117,7 +117,7 @@ static void judge_by(ts_judged *e, int tool, int status, const char *said)
 void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n)
 {
     char        tool[4096], plain[4096], folder[TS_TEMPORARY_PATH], said[SAID];
-    char        given[CASES][48];
+    char        given[CASES][192];
     char       *argv[8 + CASES + 1] = { tool, "--tool", NULL, "--error-exitcode", "77", plain };
     const char *why = NULL;
     if (e->entrant.cls != TS_GPU_SEALED) why = "host code runs only in the sandbox";
@@ -132,8 +132,8 @@ void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n)
     if (why) return;
     argv[6] = folder, argv[7] = (char *)(uintptr_t)e->task->name;
     for (int i = 0; i < n && i < CASES; i++) {
-        snprintf(given[i], sizeof given[i], "%d:%" PRIx64, number[i],
-                 ts_run_case_seed(c, e->task, number[i]));
+        ts_case_string(e->task, &ts_scope_cases(&e->scope, e->task)[number[i]],
+                       ts_run_case_seed(c, e->task, number[i]), given[i], sizeof given[i]);
         argv[8 + i] = given[i];
     }
     const bool laid =

@@ -53,6 +53,14 @@ int ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS]
     return n;
 }
 
+const ts_case *ts_run_workload_within(const ts_task *t, const ts_scope *s, int number)
+{
+    const ts_case *common = &t->cases()[number];
+    if (ts_scope_takes(s, t, common)) return common;
+    const int own = ts_scope_number(s, t, number);
+    return own < 0 ? NULL : &ts_scope_cases(s, t)[own];
+}
+
 double ts_run_timed_work(const ts_run *c, const ts_task *t)
 {
     int       number[TS_WORKLOADS];
