@@ -87,6 +87,9 @@ TEST_WITH(refuses_unsound_sources, make_home, drop_home)
     static const char *const bad[][4] = {
         { "a.c", TOPK BODY "{ return oops; }", "build", "a.c:2:84: error: 'oops' undeclared" },
         { "a.c", TOPK "\x1b[2J", "build", "error" },
+        { "a.c", TOPK "#error Killed\n", "build", "#error Killed" },
+        { "a.c", TOPK "#line 1 \"cc1 died due to signal 9\"\nint rowsKilled = here;", "build",
+          "here" },
         { "a.c", TOPK "int x;", "missing", "function 'ts_softmax_topk' is not defined, or hidden" },
         { "a.c", "int ts_softmax_topk(void) { return 0; }", "missing",
           "its header exports the function" },
@@ -206,9 +209,15 @@ TEST_WITH(confines, make_home, drop_home)
                                         "cat /etc/passwd && echo SAW; echo x >/tmp/x.$$;"
                                         " env; ls -l /proc/self/fd | wc -l",
                                         NULL };
+    /* What a process computes that the driver started counts, although both are killed together. */
+    static const char *const spin[] = { "sh", "-c", "sh -c 'while :; do :; done'; true", NULL };
     ts_confined              c;
     assert_true(ts_confine(home, home, hang, 1, &c));
-    assert_true(c.late);
+    assert_true(c.late && !c.starved);
+    for (int i = 0; i < 3; i++) {
+        assert_true(ts_confine(home, home, spin, 3, &c));
+        assert_true(c.late && c.cpu_s > 0.1);
+    }
     assert_true(ts_confine(home, home, flood, 20, &c));
     assert_int_equal(c.status, 3 << 8);
     assert_int_equal(strlen(c.said), sizeof c.said - 1);

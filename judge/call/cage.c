@@ -18,6 +18,7 @@
 
 #include "cage_inside.h"
 #include "cores.h"
+#include "hide.h"
 #include "isa_memory.h"
 #include "nothing.h"
 #include "rng.h"
@@ -27,7 +28,9 @@
 static const size_t REGION_BYTES = (size_t)256 << 30;
 
 enum { FAR_ROWS = 8 }; /* most rows that are mapped one by one */
-enum { ABOVE = 64, CHILD_STACK = 64 << 10, START_LIMIT_MS = 20000, OBJECT_MAX = 256 << 20 };
+enum { ABOVE = 64, CHILD_STACK = 64 << 10, OBJECT_MAX = 256 << 20 };
+/* In Python the start imports modules: PyTorch, read from disk for the first time, takes 20 s. */
+enum { START_LIMIT_MS = 20000, IMPORT_LIMIT_MS = 90000 };
 
 static ts_cage *living;
 
@@ -398,6 +401,8 @@ static const char *prepare(ts_cage *c)
     if (!lay_workspace(c, p) || !seal_memory(c)) return "no sealable memory available";
     take_core(c);
     write_plan(c, p);
+    if (ts_in_python(c->plan.class) && !ts_hide_list(p->python, c->control->hidden))
+        return "more files of touchstone are installed than can be hidden from a Python entrant";
     c->object_fd = copy_object(c->plan.object);
     if (c->object_fd < 0) return "the object cannot be read";
     if (c->plan.runner) c->runner_fd = copy_object(c->plan.runner);
@@ -416,7 +421,7 @@ static const char *last_line(char *said)
 }
 
 /* Why a process did not become ready: its own message, or how it ended. */
-static void say_why(ts_cage *c, bool hung, char *why, size_t n)
+static void say_why(ts_cage *c, int came, char *why, size_t n)
 {
     /* The process may blame the judge only if none of its code can have run yet. */
     const bool        none = c->plan.class == TS_SEALED || c->plan.class == TS_GPU_SEALED;
@@ -427,10 +432,20 @@ static void say_why(ts_cage *c, bool hung, char *why, size_t n)
     ts_call           r;
     memcpy(text, c->control->error.text, sizeof text);
     text[sizeof text - 1] = 0;
-    ts_cage_end(c, hung, &r);
-    if (!hung && stop && stop < 5 && r.end == TS_END_EXIT)
+    ts_cage_end(c, came, &r);
+    /* Until it is ready, no code of a sealed entrant runs. */
+    if (r.end == TS_END_HANG && c->plan.class == TS_SEALED) r.end = TS_END_BUSY;
+    if (stop && stop < 5 && r.end == TS_END_EXIT && !c->killed)
         snprintf(why, n, "%s: %s", reason[stop], text);
     else snprintf(why, n, "%s: %s; %.160s", ts_call_reason(&r), r.text, last_line(r.stderr_tail));
+}
+
+/* It reads files, so a thread that waits for a disk waits for the machine. */
+static int await_start(ts_cage *c)
+{
+    ts_watch w = ts_watch_from(ts_now_ns(), ts_cage_cpu_ns(c), "RD");
+    if (ts_in_python(c->plan.class)) return ts_cage_await_byte(c, IMPORT_LIMIT_MS, &w);
+    return ts_cage_await(c, &c->control->ready, UINT32_MAX, 0, START_LIMIT_MS * 1e6, &w);
 }
 
 ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
@@ -451,17 +466,14 @@ ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n)
     }
     if (c->keeper && !ts_keeper_ready(c->keeper, &c->n_free, text, sizeof text)) {
         if (*text) snprintf(why, n, "error: the device's memory: %s", text);
-        else say_why(c, false, why, n); /* the entrant did not accept the keeper's buffers */
+        else say_why(c, TS_WORD_DEAD, why, n); /* the entrant did not accept the keeper's buffers */
         ts_cage_stop(&c);
         return NULL;
     }
-    /* Importing a module may take as long as a call. */
-    const int limit_ms = p->limit_ms > START_LIMIT_MS ? p->limit_ms : START_LIMIT_MS;
-    const int came = ts_in_python(p->class) ? ts_cage_await_byte(c, limit_ms)
-                                            : ts_cage_await(c, &c->control->ready, UINT32_MAX, 0,
-                                                            START_LIMIT_MS * 1e6);
-    if (came != TS_WORD_CAME || !ts_cage_freeze(c)) {
-        say_why(c, came == TS_WORD_NOT, why, n);
+    int came = await_start(c);
+    if (came == TS_WORD_CAME && !ts_cage_freeze(c)) came = TS_WORD_DEAD;
+    if (came != TS_WORD_CAME) {
+        say_why(c, came, why, n);
         ts_cage_stop(&c);
         return NULL;
     }

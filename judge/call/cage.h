@@ -35,12 +35,16 @@ typedef enum ts_end {
     TS_END_CRASH,
     TS_END_SEAL,   /* a system call or a clock that its class does not have */
     TS_END_EXIT,   /* it exited */
-    TS_END_HANG,   /* no reply within the time limit */
+    TS_END_HANG,   /* no reply within the time limit, which is of its own time */
     TS_END_MEMORY, /* memory limit exceeded */
+    TS_END_BUSY,   /* the machine's doing, which shows nothing: repeat it in another cage */
 } ts_end;
+
+enum { TS_ATTEMPTS = 3 }; /* at what the machine disturbs; then the verdict is ERROR */
 
 typedef struct ts_call {
     double    ns;     /* from go to done plus any head start, by the judge's clock */
+    double    own_ns; /* from go to done, without the time in which it got no core */
     ts_status status; /* as the process reports it */
     ts_end    end;
     int       signal, exit_code;
@@ -66,8 +70,10 @@ typedef struct ts_cage ts_cage;
 
 /* The process dies with the thread that starts it. On failure NULL, and `why` begins with a reason
  * and a colon: "symbol", "missing", "size", "seal", "crash", "memory", "hang" or "protocol" if the
- * entrant is at fault, "error" if the judge is. */
+ * entrant is at fault, "error" if the judge is, "busy" if the machine is: then another attempt may
+ * succeed. ts_cage_start_patiently makes up to TS_ATTEMPTS of them. */
 ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n);
+ts_cage *ts_cage_start_patiently(const ts_cage_plan *p, char *why, size_t n);
 void     ts_cage_stop(ts_cage **c);
 
 /* Draws the inputs of a slot in place and returns its args, for the oracle. */
@@ -87,6 +93,10 @@ bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x,
 bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r);
 void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x); /* as passed to its calls */
 
+/* The end of what its process wrote to standard error. Raw: escape before printing. */
+const char *ts_cage_said(const ts_cage *c);
+
+#define TS_BUSY "busy" /* reason code of what is the machine's doing */
 /* The reason code of a failed call, or "". */
 const char *ts_call_reason(const ts_call *r);
 

@@ -24,6 +24,9 @@ static const double SPIN_NS = 50e6;
  * it is done, until it is idle: a process that computes outside the call is not. */
 static const double HOLD_NS = 200e3, HOLD_LIMIT_NS = 3e9, HOLD_CPU_NS = 20e6;
 
+/* CPU time of a running thread that the kernel may not have charged to it yet: a tick. */
+static const double UNCHARGED_NS = 10e6;
+
 /* CPU time of a thread outside a call that counts as a head start if it recurs. A correct entrant
  * uses a quarter of this to be woken, armed and put to sleep; the judge measures how much on this
  * machine. */
@@ -164,40 +167,24 @@ static void blame(const ts_cage *c, const ts_slot *s, ts_call *r)
     else ts_arena_blame(&s->arena, at, c->control->fault.write, &r->flaw);
 }
 
-/* Whether all its threads sleep. A runnable thread without a core does not. */
-static bool sleeps(const ts_cage *c)
-{
-    char           path[64], text[512];
-    struct dirent *e;
-    bool           all = true;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)c->pid);
-    DIR *d = opendir(path);
-    while (d && (e = readdir(d))) {
-        snprintf(text, sizeof text, "%s/stat", e->d_name);
-        const int     fd = *e->d_name == '.' ? -1 : openat(dirfd(d), text, O_RDONLY | O_CLOEXEC);
-        const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-        if (fd >= 0) close(fd);
-        text[n > 0 ? n : 0] = 0;
-        const char *state = strrchr(text, ')'); /* "1 (name) S ..." */
-        if (state && state[1] && state[2] == 'R') all = false;
-    }
-    if (d) closedir(d);
-    return all;
-}
+enum { RESTS, RESTLESS, UNKNOWN };
 
-/* Whether it becomes idle: for a while it uses no CPU time and is not runnable. Stolen time is
- * charged to it, and a busy core makes it wait, so both get a grace period. */
-static bool rests(const ts_cage *c)
+/* Whether it becomes idle: for a while it uses no CPU time and is not runnable. Only its CPU time
+ * counts against it. `charged` is what it may have used before, of which up to a tick per core is
+ * charged late. A busy core makes it wait, and that shows nothing. */
+static int rests(const ts_cage *c, double charged)
 {
     const double begin = ts_now_ns(), first = ts_cage_cpu_ns(c);
     double       before = first;
-    while (ts_now_ns() - begin < HOLD_LIMIT_NS && before - first < HOLD_CPU_NS) {
+    do {
         ts_nap(HOLD_NS);
         const double now = ts_cage_cpu_ns(c);
-        if (now == before && sleeps(c)) return true;
+        if (now == before && !ts_cage_threads_in(c, "R")) return RESTS;
+        if (now - first > HOLD_CPU_NS + c->n_cores * UNCHARGED_NS && now - charged > HOLD_CPU_NS)
+            return RESTLESS;
         before = now;
-    }
-    return false;
+    } while (ts_now_ns() - begin < HOLD_LIMIT_NS);
+    return before - first > HOLD_LIMIT_NS / 2 ? RESTLESS : UNKNOWN;
 }
 
 /* Discards bytes sent before the call. At most a socket's capacity, so that a process that keeps
@@ -208,7 +195,31 @@ static void hear_out(int signal_fd)
     for (int i = 0; i < 64 && recv(signal_fd, said, sizeof said, MSG_DONTWAIT) > 0; i++) {}
 }
 
-/* Thaws the process, arms it, signals go and waits for its reply.
+/* Moments of a call, by the judge's clock, and CPU times. */
+typedef struct moments {
+    double arm, ready, go, done;
+    double cpu;  /* of the process before it was thawed */
+    double spun; /* CPU time of the judge from arming to go */
+    bool   held;
+    int    rest; /* RESTS, unless it was held and did not */
+} moments;
+
+/* Keeps the lines of outputs as they are at done, before anything else. */
+static int await_done(ts_cage *c, const moments *m, line *seen, int n_seen, ts_call *r)
+{
+    ts_watch  w = ts_watch_from(m->go, m->cpu, "R");
+    const int came =
+        ts_in_python(c->plan.class)
+            ? ts_cage_await_byte(c, c->plan.limit_ms, &w)
+            : ts_cage_await(c, &c->control->done, c->signal, SPIN_NS, c->plan.limit_ms * 1e6, &w);
+    r->ns = ts_now_ns() - m->go;
+    ts_awake_end();
+    for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
+    r->own_ns = r->ns < SPIN_NS ? r->ns : fmin(r->ns, ts_watch_own_ns(c, &w));
+    return came;
+}
+
+/* Freezes the process, and computes what it used outside the call.
  *
  * cpu_outside_ns is exact, because the process is frozen at both ends: CPU times of running threads
  * are updated only now and then. Threads that are ready spin until go, longer than usual if the
@@ -218,65 +229,70 @@ static void hear_out(int signal_fd)
  * and a correct entrant spins until the judge returns. If much was stolen, the call shows nothing,
  * and neither does a workspace query, in which there is nothing to gain. An entrant that delays
  * ready until the judge sleeps pays by its head start. */
+static int settle(ts_cage *c, int verb, moments *m, ts_call *r)
+{
+    const double cpu = ts_cage_cpu_ns(c), lead = m->go - m->arm;
+    const int    cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
+    if (m->held && m->rest == RESTS)
+        m->rest = rests(c, m->cpu + r->cpu_before_ns + cores * (m->done - m->arm));
+    r->early |= m->rest == RESTLESS;
+    const bool frozen = ts_cage_freeze(c);
+    r->after_ns = ts_now_ns() - m->done;
+    if (!frozen) return TS_WORD_DEAD;
+    r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu;
+    const double away = c->spin ? lead - m->spun : 0;
+    const double kept = fmax(away, fmax(0, m->go - m->ready - USUAL_NS));
+    r->disturbed = verb != TS_VERB_RUN || away > strike_ns || m->rest == UNKNOWN;
+    r->cpu_outside_ns = ts_cage_cpu_ns(c) - m->cpu - cores * r->ns - kept - (cores - 1) * lead;
+    return TS_WORD_CAME;
+}
+
+/* Thaws the process, arms it, signals go and waits for its reply. */
 static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
                    line *seen, int n_seen, ts_call *r)
 {
     const bool python = ts_in_python(c->plan.class);
+    moments    m = { .cpu = ts_cage_cpu_ns(c), .rest = RESTS };
     /* Entrants of other classes may have threads that legitimately spin for work. */
-    const bool held =
-        c->plan.class == TS_SEALED && (c->signal < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
-    const double cpu0 = ts_cage_cpu_ns(c);
+    m.held = c->plan.class == TS_SEALED && (c->signal < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
     c->signal += 2;
-    if (held) {
+    if (m.held) {
         ts_cage_thaw(c);
-        r->early = !rests(c);
-        r->cpu_before_ns = ts_cage_cpu_ns(c) - cpu0; /* exact, since it sleeps */
+        m.rest = rests(c, m.cpu);
+        r->early = m.rest == RESTLESS;
+        r->cpu_before_ns = ts_cage_cpu_ns(c) - m.cpu; /* exact, if it sleeps */
     }
-    const double arm_ns = ts_now_ns(), arm_cpu_ns = own_cpu_ns();
-    if (!python) ring(c, c->signal - 1, held);
-    if (!held) ts_cage_thaw(c);
+    m.arm = ts_now_ns();
+    const double arm_cpu_ns = own_cpu_ns();
+    if (!python) ring(c, c->signal - 1, m.held);
+    if (!m.held) ts_cage_thaw(c);
     if (!python) {
+        ts_watch  w = ts_watch_from(m.arm, m.cpu + r->cpu_before_ns, "R");
         const int ready =
-            ts_cage_await(c, &c->control->ready, c->signal - 1, SPIN_NS, READY_LIMIT_MS * 1e6);
+            ts_cage_await(c, &c->control->ready, c->signal - 1, SPIN_NS, READY_LIMIT_MS * 1e6, &w);
         if (ready != TS_WORD_CAME) return ready;
     }
-    const double ready_ns = ts_now_ns();
+    m.ready = ts_now_ns();
     if (python) hear_out(c->signal_fd);
     if (c->keeper && verb == TS_VERB_RUN) {
         const int laid = ts_gpu_lay(c, slot, fresh, r);
         if (laid != TS_WORD_CAME) return laid;
     }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
-    /* Read before t0: a core that is lost in between was not used, and belongs to away. */
-    const double spun_ns = own_cpu_ns() - arm_cpu_ns;
+    /* Read before go: a core that is lost in between was not used, and belongs to away. */
+    m.spun = own_cpu_ns() - arm_cpu_ns;
     reveal(hidden, n_hidden);
-    const double t0 = ts_now_ns();
-    r->lead_ns = t0 - arm_ns + r->cpu_before_ns;
-    r->n_wakes = held ? 2 : 1;
+    m.go = ts_now_ns();
+    r->lead_ns = m.go - m.arm + r->cpu_before_ns;
+    r->n_wakes = m.held ? 2 : 1;
     if (!python) ring(c, c->signal, !c->spin);
     else if (send(c->signal_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
     ts_awake_go();
-    const int came =
-        python ? ts_cage_await_byte(c, c->plan.limit_ms)
-               : ts_cage_await(c, &c->control->done, c->signal, SPIN_NS, c->plan.limit_ms * 1e6);
-    const double t1 = ts_now_ns();
-    ts_awake_end();
-    for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
-    r->ns = t1 - t0;
+    const int came = await_done(c, &m, seen, n_seen, r);
+    m.done = m.go + r->ns;
     if (came != TS_WORD_CAME) return came;
-    if (c->keeper && verb == TS_VERB_RUN) ts_gpu_free(c, t1, r);
-    const double cpu1 = ts_cage_cpu_ns(c);
-    r->early |= held && !rests(c);
-    const bool frozen = ts_cage_freeze(c);
-    r->after_ns = ts_now_ns() - t1;
-    if (frozen) r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu1;
-    const int    cores = threads_of(c) < c->n_cores ? threads_of(c) : c->n_cores;
-    const double away = c->spin ? t0 - arm_ns - spun_ns : 0;
-    const double kept = fmax(away, fmax(0, t0 - ready_ns - USUAL_NS));
-    r->disturbed = verb != TS_VERB_RUN || away > strike_ns;
-    r->cpu_outside_ns =
-        ts_cage_cpu_ns(c) - cpu0 - cores * r->ns - kept - (cores - 1) * (t0 - arm_ns);
-    return frozen ? TS_WORD_CAME : TS_WORD_DEAD;
+    if (c->keeper && verb == TS_VERB_RUN) ts_gpu_free(c, m.done, r);
+    return settle(c, verb, &m, r);
 }
 
 /* Once thawed, it sees its inputs except the hidden lines, and may have replaced the runner: so the
@@ -298,8 +314,9 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
 {
     if (came != TS_WORD_CAME) {
         const ts_call so_far = *r;
-        ts_cage_end(c, came == TS_WORD_NOT, r);
+        ts_cage_end(c, came, r);
         r->ns = so_far.ns;
+        r->own_ns = so_far.own_ns;
         r->broken = so_far.broken;
         if (r->broken) memcpy(r->text, so_far.text, sizeof r->text);
         return;
@@ -320,13 +337,31 @@ static void conclude(ts_cage *c, int came, const line *seen, int n_seen, ts_call
     /* If a correct entrant now uses as much, the calls so far show nothing. */
     const bool busy = often && honest.outside_now && 4 * honest.outside_now() > strike_ns;
     if (busy) c->n_strikes = 0, c->n_disturbed = c->n_calls;
-    r->early |= often && !busy;
     if (r->early)
+        snprintf(r->text, sizeof r->text, "worked outside the call, and did not come to rest");
+    else if (often && !busy)
         snprintf(r->text, sizeof r->text,
                  "worked outside the call: %.0f us in this call, too much in %d of %d calls",
                  r->cpu_outside_ns / 1e3, c->n_strikes, c->n_calls);
+    r->early |= often && !busy;
     ts_cage_listen(c);
     memcpy(r->stderr_tail, c->err, sizeof r->stderr_tail);
+}
+
+/* Early work of one process is a suspicion, which a new process must confirm. If none does, time
+ * and again, this machine cannot tell. */
+static void confirm(ts_cage *c, ts_call *r)
+{
+    enum { MOST_DOUBTS = 3 };
+    if (!r->early || c->plan.class != TS_SEALED || r->end || ts_cage_early_again(c)) return;
+    r->early = false;
+    *r->text = 0;
+    c->n_strikes = 0, c->n_disturbed = c->n_calls;
+    if (++c->n_doubts < MOST_DOUBTS) return;
+    ts_cage_kill_as(c, TS_KILLED_BUSY);
+    r->end = TS_END_BUSY;
+    snprintf(r->text, sizeof r->text,
+             "the machine is too busy: CPU times outside calls are not repeatable");
 }
 
 /* Writes a slot's order. Returns whether the slot was refilled. */
@@ -346,9 +381,13 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
 {
     static line hidden[MAX_LINES], seen[MAX_LINES];
     ts_slot    *s = &c->slot[slot];
-    *r = (ts_call) { .end = TS_END_EXIT, .text = "the process has already ended" };
-    if (!ts_cage_freeze(c)) return false;
+    if (!ts_cage_freeze(c)) {
+        if (c->killed > TS_KILLED_HANG) return ts_cage_end(c, TS_WORD_DEAD, r), false;
+        *r = (ts_call) { .end = TS_END_EXIT, .text = "the process has already ended" };
+        return false;
+    }
     *r = (ts_call) { 0 };
+    *c->err = 0; /* of this call alone */
     const bool gpu = c->keeper != NULL;
     if (!gpu) ts_threads_spread(c->pid, &c->spread);
     const bool fresh = give_orders(c, slot, args);
@@ -374,6 +413,7 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
     blame(c, s, r);
     if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
     if (came == TS_WORD_CAME) ts_cage_look_beside(c, s, workspace, r);
+    confirm(c, r);
     return !*ts_call_reason(r);
 }
 
@@ -403,7 +443,7 @@ bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r)
 
 const char *ts_call_reason(const ts_call *r)
 {
-    const char *const end[] = { "", "crash", "seal", "protocol", "hang", "memory" };
+    const char *const end[] = { "", "crash", "seal", "protocol", "hang", "memory", TS_BUSY };
     if (r->broken) return "error";
     if (r->flaw.fault) return ts_fault_name(r->flaw.fault);
     if (r->end) return end[r->end];

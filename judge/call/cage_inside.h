@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cage_inside.h - private to the judge's side of a cage: cage.c, cage_life.c, cage_call.c,
- * cage_memory.c, gpu_call.c. */
+ * cage_memory.c, cage_watch.c, cage_again.c, gpu_call.c. */
 #ifndef TS_CAGE_INSIDE_H
 #define TS_CAGE_INSIDE_H
 
@@ -20,6 +20,15 @@ typedef struct ts_slot {
     unsigned char  args[TS_CALL_ARGS] __attribute__((aligned(16)));
 } ts_slot;
 
+/* What the judge does to a process is never held against the entrant. */
+typedef enum ts_killed {
+    TS_KILLED_NOT,   /* it ended by itself */
+    TS_KILLED_END,   /* no longer needed */
+    TS_KILLED_HANG,  /* its own time exceeded the limit */
+    TS_KILLED_LOOSE, /* it kept running, or could not be stopped, by its own doing */
+    TS_KILLED_BUSY   /* the machine did not let it run, or stop */
+} ts_killed;
+
 struct ts_cage {
     ts_cage_plan   plan;
     pid_t          pid;      /* 0: dead and reaped */
@@ -27,6 +36,7 @@ struct ts_cage {
     int            n_others; /* processes of its namespace, when it was last frozen */
     bool           frozen, has_core, shares_core, spin;
     int            wait_status; /* of the dead */
+    ts_killed      killed;      /* why the judge killed it; set before the signal is sent */
     int            control_fd, in_fd, out_fd, object_fd, runner_fd;
     int            signal_fd, err_fd; /* python: go and done; its standard error */
     ts_control    *control;
@@ -38,6 +48,7 @@ struct ts_cage {
     cpu_set_t      cores;   /* these */
     int            n_calls, n_disturbed;
     int            n_strikes; /* undisturbed calls that used CPU time outside the call */
+    int            n_doubts;  /* of early work that another process did not repeat */
     ts_spread      spread;    /* of its threads over the cores */
     size_t         n_free;    /* free bytes of the device when last queried, before its code ran */
     double         n_taken;   /* bytes of it that this process took, without the keeper's */
@@ -70,14 +81,38 @@ int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
 void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r);
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
 
-enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD };
+/* ---- cage_watch.c: the entrant's own part of a wait ---- */
 
-int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns);
-int ts_cage_await_byte(ts_cage *c, int limit_ms);
-bool     ts_cage_alive(ts_cage *c); /* reaps */
-void     ts_cage_end(ts_cage *c, bool hung, ts_call *r);
-void     ts_cage_stop_rivals(ts_cage *c); /* freezes all other cages again */
-void     ts_cage_stop_again(ts_cage *c);  /* of a frozen cage: freezes processes that escaped */
+/* Threads in these states wait for the machine: "R", and "D" while files are read. */
+typedef struct ts_watch {
+    const char *states;
+    double      begin, cpu, last, last_cpu;
+    double      waited; /* of all threads together */
+} ts_watch;
+
+/* From this moment, at which the process had used that much CPU time. */
+ts_watch ts_watch_from(double ns, double cpu_ns, const char *states);
+double   ts_watch_own_ns(const ts_cage *c, ts_watch *w); /* until now */
+int      ts_cage_threads_in(const ts_cage *c, const char *states);
+char     ts_task_state(int process, const char *task); /* 0: it has ended */
+
+/* ---- cage_again.c: a suspicion that another process must confirm ---- */
+
+/* Whether a new process of the same entrant works outside its calls too. */
+bool ts_cage_early_again(const ts_cage *c);
+
+/* BUSY: the machine gave it so little time that the limit shows nothing. */
+enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD, TS_WORD_BUSY };
+
+/* Limits are of the entrant's own time. */
+int  ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns,
+                   ts_watch *w);
+int  ts_cage_await_byte(ts_cage *c, int limit_ms, ts_watch *w);
+void ts_cage_kill_as(ts_cage *c, ts_killed why);
+bool ts_cage_alive(ts_cage *c); /* reaps */
+void ts_cage_end(ts_cage *c, int came, ts_call *r);
+void ts_cage_stop_rivals(ts_cage *c); /* freezes all other cages again */
+void ts_cage_stop_again(ts_cage *c);  /* of a frozen cage: freezes processes that escaped */
 uint64_t ts_cage_chance(ts_cage *c, uint64_t n); /* below n */
 double   ts_cage_cpu_ns(const ts_cage *c); /* of all its threads, as far as the kernel reports it */
 void     ts_cage_listen(ts_cage *c);       /* reads its standard error */

@@ -20,8 +20,15 @@
 
 /* Interval of checks that it is alive; and of sleeps once a wait is too long for spinning. */
 static const double LOOK_NS = 100e3, NAP_NS = 50e3;
+enum { LISTEN_MS = 20 };
 
-enum { FREEZE_LIMIT_MS = 2000 };
+/* A stopped process uses no CPU time. One that used this much since SIGSTOP continues itself; one
+ * of which no thread was runnable for that long waits where signals do not reach it. A runnable
+ * thread stops as soon as it gets a core: until then the machine is at fault. */
+static const double LOOSE_CPU_NS = 2e9, STUCK_NS = 3e9, FREEZE_MOST_NS = 120e9, SPARE_NS = 10e6;
+
+/* After this much wall time beyond the limit a wait ends without evidence. */
+static const double DELAY_NS = 300e9;
 
 double ts_cage_cpu_ns(const ts_cage *c)
 {
@@ -55,27 +62,38 @@ bool ts_cage_alive(ts_cage *c)
     return false;
 }
 
-void ts_cage_kill(ts_cage *c)
+void ts_cage_kill_as(ts_cage *c, ts_killed why)
 {
-    if (!c->pid) return;
+    if (!ts_cage_alive(c)) return;
+    c->killed = why;
     kill(c->pid, SIGKILL); /* PID 1 of its namespace: kills all processes in it */
     while (waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR) {}
     c->pid = 0;
 }
 
+void ts_cage_kill(ts_cage *c)
+{
+    ts_cage_kill_as(c, TS_KILLED_END);
+}
+
+/* Why a process that received SIGSTOP still runs; TS_KILLED_NOT: not known yet. */
+static ts_killed why_loose(const ts_cage *c, double since_ns, double cpu_ns, double *runnable_ns)
+{
+    const double now = ts_now_ns();
+    if (ts_cage_cpu_ns(c) - cpu_ns > LOOSE_CPU_NS) return TS_KILLED_LOOSE;
+    if (ts_cage_threads_in(c, "R")) *runnable_ns = now;
+    /* A sealed entrant has no system call in which to wait like that. */
+    if (now - *runnable_ns > STUCK_NS && c->plan.class != TS_SEALED) return TS_KILLED_LOOSE;
+    return now - since_ns > FREEZE_MOST_NS ? TS_KILLED_BUSY : TS_KILLED_NOT;
+}
+
 /* ---- classes with several processes ---- */
 
-/* Whether a task is stopped, or dead: "12 (name) T 1 ...". */
+/* Whether a task is stopped, or dead. */
 static bool is_stopped(int process, const char *task)
 {
-    char path[320], text[256];
-    snprintf(path, sizeof path, "/proc/%d/task/%.200s/stat", process, task);
-    const int     fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-    if (fd >= 0) close(fd);
-    text[n > 0 ? n : 0] = 0;
-    const char *state = strrchr(text, ')');
-    return !state || !state[1] || strchr("TtZX", state[2]);
+    const char state = ts_task_state(process, task);
+    return !state || strchr("TtZX", state);
 }
 
 static bool all_stopped(int process)
@@ -125,41 +143,49 @@ static int signal_others(const ts_cage *c, int sig, int *others)
 }
 
 /* Repeats until a pass finds no running process: a stopped one cannot start another. */
-static bool stop_others(ts_cage *c)
+static ts_killed stop_others(ts_cage *c, double since_ns, double cpu_ns)
 {
-    if (!ts_on_gpu(c->plan.class)) return true; /* the filter forbids other processes */
-    for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;)
-        if (!signal_others(c, SIGSTOP, &c->n_others)) return true;
-    return false;
+    double    runnable = since_ns;
+    ts_killed why = TS_KILLED_NOT;
+    if (!ts_on_gpu(c->plan.class)) return why; /* the filter forbids other processes */
+    while (!why && signal_others(c, SIGSTOP, &c->n_others))
+        why = why_loose(c, since_ns, cpu_ns, &runnable);
+    return why;
 }
 
 void ts_cage_stop_again(ts_cage *c)
 {
-    bool stopped = false;
-    for (const double begin = ts_now_ns();
-         c->pid && !stopped && ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;) {
-        stopped = all_stopped(c->pid);
-        if (!stopped) kill(c->pid, SIGSTOP);
+    const double begin = ts_now_ns(), cpu = ts_cage_cpu_ns(c);
+    double       runnable = begin;
+    ts_killed    why = TS_KILLED_NOT;
+    while (c->pid && !why && !all_stopped(c->pid)) {
+        kill(c->pid, SIGSTOP);
+        why = why_loose(c, begin, cpu, &runnable);
     }
-    if (c->pid && !(stopped && stop_others(c))) ts_cage_kill(c);
+    if (c->pid && !why) why = stop_others(c, begin, cpu);
+    if (why) ts_cage_kill_as(c, why);
 }
 
 bool ts_cage_freeze(ts_cage *c)
 {
     if (!c->pid || c->frozen) return c->pid != 0;
+    const double begin = ts_now_ns(), cpu = ts_cage_cpu_ns(c);
+    double       runnable = begin;
+    ts_killed    why = TS_KILLED_NOT;
     kill(c->pid, SIGSTOP);
-    for (const double begin = ts_now_ns(); ts_now_ns() - begin < FREEZE_LIMIT_MS * 1e6;) {
+    while (!why) {
         siginfo_t i = { 0 };
         /* Reported once its last thread has stopped. */
         if (!waitid(P_PID, (id_t)c->pid, &i, WSTOPPED | WNOHANG) && i.si_pid) {
-            if (!stop_others(c)) break;
+            if ((why = stop_others(c, begin, cpu))) break;
             return c->frozen = true;
         }
         if (!ts_cage_alive(c)) return false;
         if (ts_now_ns() - begin > LOOK_NS) ts_nap(NAP_NS);
         else ts_cage_relax(c);
+        if (ts_now_ns() - begin > SPARE_NS) why = why_loose(c, begin, cpu, &runnable);
     }
-    ts_cage_kill(c);
+    ts_cage_kill_as(c, why);
     return false;
 }
 
@@ -187,25 +213,50 @@ void ts_cage_listen(ts_cage *c)
     }
 }
 
-/* Explains how an unresponsive process ended, after killing it if necessary. */
-void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
+const char *ts_cage_said(const ts_cage *c)
 {
-    const bool killed = ts_cage_alive(c);
-    ts_cage_kill(c);
+    return c->err;
+}
+
+/* How the process ended. What the judge did to it shows what the judge recorded, and no more.
+ * Otherwise SIGKILL comes from outside, since no process of a namespace can kill its first one:
+ * from the operator, or from a kernel that ran out of memory, for all processes of the machine. */
+static ts_end end_of(const ts_cage *c, const ts_call *r)
+{
+    static const ts_end by_judge[] = { [TS_KILLED_END] = TS_END_EXIT,
+                                       [TS_KILLED_HANG] = TS_END_HANG,
+                                       [TS_KILLED_LOOSE] = TS_END_EXIT,
+                                       [TS_KILLED_BUSY] = TS_END_BUSY };
+    const unsigned      kind = c->control->fault.kind;
+    if (c->killed) return by_judge[c->killed];
+    if (r->signal == SIGSYS || (r->signal == SIGSEGV && kind == TS_TRAP_CLOCK)) return TS_END_SEAL;
+    if (r->signal == SIGKILL) return TS_END_BUSY;
+    if (r->signal && kind == TS_TRAP_MEMORY) return TS_END_MEMORY;
+    return r->signal ? TS_END_CRASH : TS_END_EXIT;
+}
+
+/* Explains how an unresponsive process ended, after killing it if necessary. */
+void ts_cage_end(ts_cage *c, int came, ts_call *r)
+{
+    /* The descriptors of a process are closed before its end can be seen. */
+    for (int i = 0; i < 1000 && came == TS_WORD_DEAD && ts_cage_alive(c); i++) ts_nap(1e6);
+    ts_cage_kill_as(c, came == TS_WORD_BUSY ? TS_KILLED_BUSY : TS_KILLED_HANG);
     const int      w = c->wait_status, sig = WIFSIGNALED(w) ? WTERMSIG(w) : 0;
     const unsigned kind = c->control->fault.kind, said = c->control->fault.signal;
     *r = (ts_call) { .signal = sig, .exit_code = WIFEXITED(w) ? WEXITSTATUS(w) : 0 };
     if (!sig && said && said < 32 && r->exit_code == 128 + (int)said) r->signal = (int)said;
-    if (hung || killed) r->end = TS_END_HANG;
-    else if (r->signal == SIGSYS || (r->signal == SIGSEGV && kind == TS_TRAP_CLOCK))
-        r->end = TS_END_SEAL;
-    else if (r->signal == SIGKILL || (r->signal && kind == TS_TRAP_MEMORY)) r->end = TS_END_MEMORY;
-    else r->end = r->signal ? TS_END_CRASH : TS_END_EXIT;
+    r->end = end_of(c, r);
     if (r->end == TS_END_SEAL)
         snprintf(r->text, sizeof r->text, "%s",
                  r->signal == SIGSYS ? "forbidden system call" : "read the time stamp counter");
     else if (r->end == TS_END_HANG)
         snprintf(r->text, sizeof r->text, "no return within the time limit");
+    else if (r->end == TS_END_BUSY)
+        snprintf(r->text, sizeof r->text, "%s",
+                 c->killed ? "the machine is too busy: the process got too little CPU time"
+                           : "signal 9 from outside: the machine is out of memory, or an operator");
+    else if (c->killed == TS_KILLED_LOOSE)
+        snprintf(r->text, sizeof r->text, "could not be stopped");
     else if (r->end == TS_END_EXIT)
         snprintf(r->text, sizeof r->text, "exited with status %d", r->exit_code);
     else if (r->end == TS_END_CRASH && kind == TS_TRAP_DEVICE)
@@ -220,10 +271,17 @@ void ts_cage_end(ts_cage *c, bool hung, ts_call *r)
 
 /* ---- waiting ---- */
 
-int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns)
+/* Whether its own time since the watch began is used up, or the machine's. */
+static int is_over(const ts_cage *c, ts_watch *w, double limit_ns)
 {
-    const double begin = ts_now_ns();
-    double       look = begin + LOOK_NS;
+    if (ts_watch_own_ns(c, w) > limit_ns) return TS_WORD_NOT;
+    return ts_now_ns() - w->begin > limit_ns + DELAY_NS ? TS_WORD_BUSY : TS_WORD_CAME;
+}
+
+int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns,
+                  ts_watch *w)
+{
+    double look = w->begin + LOOK_NS;
     for (unsigned i = 1;; i++) {
         if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == want) return TS_WORD_CAME;
         ts_cage_relax(c);
@@ -231,21 +289,30 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
         const double now = ts_now_ns();
         if (now < look) continue;
         if (!ts_cage_alive(c)) return TS_WORD_DEAD;
-        if (now - begin > limit_ns) return TS_WORD_NOT;
-        if (now - begin > spin_ns) ts_nap(NAP_NS);
+        if (now - w->begin > spin_ns) {
+            const int over = is_over(c, w, limit_ns);
+            if (over) return over;
+            ts_nap(NAP_NS);
+        }
         look = now + LOOK_NS;
     }
 }
 
 /* Class python: the byte that signals done. */
-int ts_cage_await_byte(ts_cage *c, int limit_ms)
+int ts_cage_await_byte(ts_cage *c, int limit_ms, ts_watch *w)
 {
     struct pollfd p = { .fd = c->signal_fd, .events = POLLIN };
     char          byte;
-    const int     n = poll(&p, 1, limit_ms);
-    if (n == 0) return TS_WORD_NOT;
-    if (n == 1 && recv(c->signal_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
-    for (int i = 0; i < 100 && ts_cage_alive(c); i++)
-        ts_nap(1e6); /* its descriptors are closed slightly earlier */
-    return ts_cage_alive(c) ? TS_WORD_NOT : TS_WORD_DEAD;
+    for (int n; (n = poll(&p, 1, LISTEN_MS)) != 1;) {
+        const int over = n < 0 ? TS_WORD_CAME : is_over(c, w, limit_ms * 1e6);
+        if (over) return over;
+    }
+    if (recv(c->signal_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
+    /* It closed its descriptors, perhaps because it is ending. */
+    while (ts_cage_alive(c)) {
+        const int over = is_over(c, w, limit_ms * 1e6);
+        if (over) return over;
+        ts_nap(1e6);
+    }
+    return TS_WORD_DEAD;
 }

@@ -294,7 +294,7 @@ _Noreturn void ts_keep(const ts_keeper *k, size_t n_workspace, int orders, int t
     char          why[128];
     ts_order_kept o;
     int           l2 = 0;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL)) _exit(1); /* it would outlive the judge */
     /* Closes the judge's descriptors: a socket that the keeper kept open would never appear closed.
      */
     const int high[2] = { fcntl(orders, F_DUPFD, 64), fcntl(to, F_DUPFD, 64) };

@@ -46,6 +46,7 @@ enum {
     TS_CALL_NAME = 16,
     TS_CALL_ARGS = 512,
     TS_CALL_MAPS = TS_MAX_SLOTS * TS_CALL_BUFS + 1,
+    TS_CALL_HIDDEN = 16384,
 };
 enum {
     TS_FD_CONTROL = 3,
@@ -76,7 +77,8 @@ enum {
     TS_HELD_TSC = 8,       /* reading the time stamp counter is a fault; no vDSO */
     TS_HELD_LANDLOCK = 16, /* host, python: files */
     TS_HELD_NETWORK = 32,  /* host, python: an empty network */
-    /* host, python: no file is writable, and none of a Python entrant's is executable */
+    /* host, python: no file is writable; python: no file of the entrant's is executable, and none
+     * of the project's is there */
     TS_HELD_MOUNTS = 64,
     TS_HELD_THREADS = 128, /* a user namespace, so that its threads are counted apart */
 };
@@ -180,6 +182,7 @@ typedef struct ts_control {
     uint32_t      script;              /* 1: the challenge has one, for the Python runner */
     uint64_t      abi;                 /* ts_abi_hash of the judge: the cage's own must be equal */
     _Alignas(4096) char nothing[4096]; /* PTX, for the Python runner */
+    char hidden[TS_CALL_HIDDEN];       /* class python: paths, each ended by 0, the last by two */
 } ts_control;
 
 #endif

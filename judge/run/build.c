@@ -168,7 +168,7 @@ static bool lay_out(const ts_entrant *e, const ts_places *p, ts_built *b, ts_ref
     ok = ok && put_contract(b->folder, p->include) &&
          (e->cls != TS_SEALED || put_sealed_headers(b->folder));
     umask(mask);
-    return ok || ts_refuse(why, "build", "cannot write the sources: %s", strerror(errno));
+    return ok || ts_refuse(why, TS_FAULT_OF_JUDGE, "cannot write the sources: %s", strerror(errno));
 }
 
 /* ---- the compiler ---- */
@@ -191,7 +191,7 @@ static void add_all(line *l, char *words)
 }
 
 /* The compiler driver prints "Killed" for a subprocess that reached a limit, but not which limit.
- */
+ * Text of the entrant may be in that output, so that a word alone does not excuse it. */
 static bool complain_of_limit(const ts_confined *c, const char *what, int limit_s, ts_refusal *why)
 {
     const bool memory = strstr(c->said, "virtual memory exhausted") ||
@@ -199,8 +199,15 @@ static bool complain_of_limit(const ts_confined *c, const char *what, int limit_
                         strstr(c->said, "annot allocate memory");
     const bool size =
         strstr(c->said, "File size limit exceeded") || strstr(c->said, "File too large");
-    const bool killed = strstr(c->said, "Killed") || strstr(c->said, "died due to signal 9") ||
-                        (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL);
+    const bool killed = (WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL) ||
+                        strstr(c->said, "Killed") || strstr(c->said, "died due to signal 9");
+    if (c->starved)
+        return ts_refuse(
+                   why, TS_FAULT_OF_JUDGE,
+                   "%s: not finished within %d s, with %.0f s of CPU time: the machine is too "
+                   "busy",
+                   what, limit_s, c->cpu_s),
+               true;
     if (c->late)
         return ts_refuse(why, "build", "%s: not finished within %d s", what, limit_s), true;
     if (memory)
@@ -214,8 +221,9 @@ static bool complain_of_limit(const ts_confined *c, const char *what, int limit_
     if (!killed) return false;
     if (c->cpu_s >= limit_s - 1)
         ts_refuse(why, "build", "%s: killed after more than %d s of CPU time", what, limit_s);
+    else if (!c->out_of_memory) return false;
     else
-        ts_refuse(why, "build",
+        ts_refuse(why, TS_FAULT_OF_JUDGE,
                   "%s: killed after %.0f s of CPU time with at most %.1f GiB, below the limits of "
                   "%d s and %d GiB: this machine ran out of memory",
                   what, c->cpu_s, c->gib, limit_s, TS_CONFINED_GIB);
@@ -241,6 +249,8 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
                      (unsigned)c->status);
 }
 
+enum { ATTEMPTS = 3 }; /* at what a busy machine did not let finish */
+
 static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_confined *c,
                        ts_refusal *why)
 {
@@ -250,10 +260,14 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
     snprintf(src, sizeof src, "%s/src", b->folder);
     l->arg[l->n] = NULL;
     if (left_s < 1) return ts_refuse(why, "build", "%s: not done in %d s", what, limit_s);
-    if (!ts_confine(b->folder, src, l->arg, left_s, c))
+    bool started = true;
+    c->starved = true;
+    for (int i = 0; i < ATTEMPTS && c->starved && started; i++)
+        started = ts_confine(b->folder, src, l->arg, left_s, c);
+    if (!started)
         return ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: the compiler could not be started: %s", what,
                          c->said);
-    b->spent_s += ts_seconds() - begin;
+    if (!c->starved) b->spent_s += c->late ? ts_seconds() - begin : c->cpu_s;
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||
            complain(c, what, limit_s, why);
