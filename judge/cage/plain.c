@@ -2,7 +2,7 @@
 /* plain.c - runs a sealed GPU entrant outside the cage on some cases, so that CUDA's
  * compute-sanitizer can trace it.
  *
- *     touchstone-plain FOLDER TASK NUMBER:SEED...
+ *     touchstone-plain FOLDER TASK CASE...
  *
  * The entrant is FOLDER/object and FOLDER/launch. Every buffer is an allocation of exactly its
  * size, and outputs are never written in advance, so that the tool finds each access out of bounds
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     char       why[160];
     size_t     n;
     ts_cu_any *module;
-    if (argc < 3) stop("usage", "FOLDER TASK NUMBER:SEED...");
+    if (argc < 3) stop("usage", "FOLDER TASK CASE...");
     r.task = task_called(argv[2]);
     char      *image = read_all(argv[1], "object", &n), *text = read_all(argv[1], "launch", &n);
     ts_launch *plan = ts_launch_read(text, n, why, sizeof why);
@@ -140,12 +140,10 @@ int main(int argc, char **argv)
     if (!ts_arena_open(&r.arena)) stop("the arena", "no memory");
     must(d->module_load(&module, image), "loading");
     for (int i = 3; i < argc; i++) {
-        char          *end;
-        const long     number = strtol(argv[i], &end, 10);
-        const uint64_t seed = *end == ':' ? strtoull(end + 1, NULL, 16) : 0;
-        r.c = r.task->cases();
-        for (long k = 0; k < number && r.c->use; k++) r.c++;
-        if (!r.c->use) stop(argv[i], "no such case");
+        ts_case  c;
+        uint64_t seed;
+        r.c = &c;
+        if (!ts_case_read(r.task, argv[i], &c, &seed)) stop(argv[i], "no such case");
         ask(&r, plan, module, seed);
     }
     must(d->module_unload(module), "unloading");

@@ -54,6 +54,22 @@ static bool is_mounted_with(const char *path, unsigned long flag)
     return !statvfs(path, &s) && s.f_flag & flag;
 }
 
+/* Puts something empty over every file and folder that a Python entrant must not load. True if all
+ * of them are covered. */
+static bool hide(const ts_call_plan *p)
+{
+    const unsigned long flags = MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV;
+    bool hidden = !*cage_control->hidden || !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    for (const char *s = cage_control->hidden; *s; s += strlen(s) + 1) {
+        const size_t n = strlen(s);
+        if (!strncmp(p->folder, s, n) && p->folder[n] == '/') continue; /* the entrant is there */
+        if (mount("none", s, "tmpfs", flags, "mode=755,size=4k") &&
+            (errno != ENOTDIR || mount("/dev/null", s, NULL, MS_BIND, NULL)) && errno != ENOENT)
+            hidden = false;
+    }
+    return hidden;
+}
+
 /* Makes everything read-only, and a Python entrant's own files not executable, not even by mapping:
  * machine code is not Python. True on success. */
 static bool mount_for_all(const ts_call_plan *p)
@@ -62,6 +78,7 @@ static bool mount_for_all(const ts_call_plan *p)
     const uint64_t      a[4] = { 1, 0, MS_PRIVATE, 0 };
     const unsigned long noexec = MS_RDONLY | MS_NOEXEC | MS_NOSUID | MS_NODEV;
     const bool          own = p->class == TS_PYTHON && *p->folder && !access(p->folder, F_OK);
+    if (!hide(p)) return false;
     if (own && (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
                 mount(p->folder, p->folder, NULL, MS_BIND, NULL) ||
                 mount(NULL, p->folder, NULL, MS_REMOUNT | MS_BIND | noexec, NULL)))
@@ -218,6 +235,11 @@ void cage_landlock(const ts_call_plan *p)
         open_path(rules, "/dev/shm", all.handled_access_fs & ~(uint64_t)LANDLOCK_ACCESS_FS_EXECUTE);
     }
     if (ts_in_python(p->class)) {
+        /* Packages ask which instructions the processor has: PyTorch cannot convert halves
+         * without. */
+        const char *const processor[] = { "/proc/cpuinfo", "/sys/devices/system/cpu" };
+        for (size_t i = 0; i < sizeof processor / sizeof *processor; i++)
+            open_path(rules, processor[i], read);
         char path[CAGE_FOLDERS][CAGE_PATH];
         for (int i = cage_folders(p, path) - 1; i >= 0; i--) open_path(rules, path[i], read);
         open_path(rules, p->python, read | LANDLOCK_ACCESS_FS_EXECUTE);

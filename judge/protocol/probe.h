@@ -39,6 +39,7 @@ enum {
     TS_PROBE_HANG,
     TS_PROBE_LATE,       /* a pool thread continues after done */
     TS_PROBE_LURK,       /* the same, but it only reads */
+    TS_PROBE_LURK_41,    /* from the 41st call of a process on */
     TS_PROBE_FORGE,      /* reports done first, then computes */
     TS_PROBE_HEAD_START, /* poses as the runner, and computes before it reports ready */
     TS_PROBE_FLUSH,      /* subnormals to zero */

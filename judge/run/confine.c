@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "confine.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -158,6 +159,17 @@ static pid_t split(bool *apart)
     return *apart ? pid : fork();
 }
 
+/* How many processes this machine has killed for want of memory; -1: it does not say. */
+static long kills_for_memory(void)
+{
+    char  text[128];
+    long  n = -1;
+    FILE *f = fopen("/proc/vmstat", "re");
+    while (f && n < 0 && fgets(text, sizeof text, f)) sscanf(text, "oom_kill %ld", &n);
+    if (f) fclose(f);
+    return n;
+}
+
 /* The beginning of its output. */
 static void listen_to(int in, double end_s, ts_confined *c)
 {
@@ -167,21 +179,57 @@ static void listen_to(int in, double end_s, ts_confined *c)
         if (!c->said[i]) c->said[i] = '?';
 }
 
+/* Whether a process of its group is runnable. *cpu_s: what the group has used, in processes that
+ * are killed before anything has reaped and counted them. */
+static bool has_runnable(pid_t group, double *cpu_s)
+{
+    char           path[320], text[512];
+    struct dirent *e;
+    bool           any = false;
+    DIR           *d = opendir("/proc");
+    while (d && (e = readdir(d))) {
+        unsigned long used[4];
+        char          is;
+        int           its = 0;
+        if (*e->d_name < '1' || *e->d_name > '9') continue;
+        snprintf(path, sizeof path, "/proc/%.200s/stat", e->d_name);
+        const int     fd = open(path, O_RDONLY | O_CLOEXEC);
+        const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+        if (fd >= 0) close(fd);
+        text[n > 0 ? n : 0] = 0;
+        const char *state = strrchr(text, ')'); /* "12 (name) R parent group ..." */
+        if (!state ||
+            sscanf(state, ") %c %*d %d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu", &is, &its,
+                   &used[0], &used[1], &used[2], &used[3]) != 6 ||
+            its != group)
+            continue;
+        any |= is == 'R';
+        for (int i = 0; i < 4; i++) *cpu_s += (double)used[i] / (double)sysconf(_SC_CLK_TCK);
+    }
+    if (d) closedir(d);
+    return any;
+}
+
 /* Waits for it and kills what it started. Its group is dead before it is reaped, so that its PID
  * cannot be reused. */
-static void end_it(pid_t pid, double end_s, ts_confined *c)
+static void end_it(pid_t pid, double end_s, double limit_s, ts_confined *c)
 {
     siginfo_t     info = { 0 };
     struct rusage used = { 0 };
     while (!waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid &&
            ts_seconds() < end_s)
         usleep(500);
-    kill(-pid, SIGKILL);
     c->late = !info.si_pid;
+    double     seen_s = 0;
+    const bool runnable = c->late && has_runnable(pid, &seen_s);
+    kill(-pid, SIGKILL);
     wait4(pid, &c->status, 0, &used);
     if (WIFEXITED(c->status) && WEXITSTATUS(c->status) > SIGNALLED)
         c->status = WEXITSTATUS(c->status) - SIGNALLED; /* as waitpid would give it */
-    c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+    c->cpu_s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+    if (c->cpu_s < seen_s) c->cpu_s = seen_s;
+    c->starved = runnable && c->cpu_s < limit_s / 2;
     c->gib = (double)used.ru_maxrss / (1 << 20);
 }
 
@@ -216,7 +264,7 @@ static bool run_confined(birth *b, const char *folder, const char *cwd, const ch
         const double end_s = ts_seconds() + limit_s;
         setpgid(pid, pid);
         listen_to(out[0], end_s, c);
-        end_it(pid, end_s, c);
+        end_it(pid, end_s, limit_s, c);
     }
     close(out[0]);
     c->guards = b->guards;
@@ -227,10 +275,12 @@ static bool run_confined(birth *b, const char *folder, const char *cwd, const ch
 bool ts_confine(const char *folder, const char *cwd, const char *const *argv, int limit_s,
                 ts_confined *c)
 {
-    birth *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    birth     *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const long n_kills = kills_for_memory();
     memset(c, 0, sizeof *c);
     if (b == MAP_FAILED) return cannot(c, "mmap", errno);
     const bool ok = run_confined(b, folder, cwd, argv, limit_s, c);
+    c->out_of_memory = n_kills < 0 || kills_for_memory() > n_kills;
     munmap(b, sizeof *b);
     return ok;
 }

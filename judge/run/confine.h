@@ -10,11 +10,13 @@
 enum { TS_CONFINED_GIB = 4, TS_CONFINED_MIB = 64 };
 
 typedef struct ts_confined {
-    unsigned guards;     /* TS_GUARD_* in effect */
-    int      status;     /* as waitpid gives it */
-    bool     late;       /* killed at the time limit */
-    double   cpu_s, gib; /* CPU time with its children; peak memory of any one of them */
-    char     said[8192]; /* the beginning of its output, 0-terminated */
+    unsigned guards;      /* TS_GUARD_* in effect */
+    int      status;      /* as waitpid gives it */
+    bool     late;        /* killed at the time limit */
+    bool     starved;     /* then, and had got less than half of the limit in CPU time */
+    bool   out_of_memory; /* the machine killed a process for want of memory; or that is unknown */
+    double cpu_s, gib;    /* CPU time with its children; peak memory of any one of them */
+    char   said[8192];    /* the beginning of its output, 0-terminated */
 } ts_confined;
 
 /* Runs argv in `cwd`; it may write below `folder` only. limit_s limits wall time, and each

@@ -297,7 +297,7 @@ def _read(path):
             if isinstance(r, dict) and r["type"] == "time":
                 v.times.append({k: r[k] for k in ("case", "time_ns", "lo_ns", "hi_ns", "floor_ns")})
             elif isinstance(r, dict):
-                v.score, v.grade, v.speed, v.speed_interval = r["score"], r["grade"], r["S"], (r["S_lo"], r["S_hi"])
+                v.score, v.grade, v.speed, v.speed_interval = r.get("score"), r["grade"], r["S"], (r["S_lo"], r["S_hi"])
         verdicts.append(v)
     return verdicts
 
