@@ -9,6 +9,7 @@
 
 #include "run.h"
 #include "unit.h"
+#include "words.h"
 
 /* Among the cases of even a quick judging run, each task has some of every category; for special
  * inputs some tasks have only those of the canon. */
@@ -202,6 +203,78 @@ TEST(observes_with_a_text)
     }
 }
 
+/* What the machine did is repeated, then an error; a failure in between is one, and a case that
+ * passes starts anew. */
+TEST(does_not_blame_a_busy_machine)
+{
+    const ts_case *c = ts_tasks[0]->cases();
+    const ts_call  busy = { .end = TS_END_BUSY, .text = "too busy" };
+    for (int way = 0; way < 3; way++) {
+        ts_judged   *e = calloc(1, sizeof *e);
+        ts_evidence *v = &e->evidence;
+        e->task = ts_tasks[0];
+        for (int i = 1; i < TS_ATTEMPTS; i++) {
+            assert_false(ts_observe_call(e, c, 1, &busy));
+            assert_true(!v->failed && ts_observe_again(v));
+        }
+        if (way == 0) ts_observe_call(e, c, 1, &busy);
+        if (way == 1) ts_observe_failure(e, c, 1, "value", "wrong");
+        if (way == 2) ts_observe_case(e, c, TS_CASE_PASSED);
+        assert_false(ts_observe_again(v));
+        assert_int_equal(v->failed, way < 2);
+        if (way < 2)
+            assert_int_equal(ts_rule(v).ruling, way == 0 ? TS_RULING_ERROR : TS_RULING_FAIL);
+        if (way == 0) assert_string_equal(v->failure.reason, "busy");
+        if (way == 2) assert_int_equal(v->n_busy, 0);
+        free(e);
+    }
+    ts_judged *e = calloc(1, sizeof *e);
+    e->task = ts_tasks[0];
+    ts_observe_no_cage(e, "busy: too busy");
+    assert_int_equal(ts_rule(&e->evidence).ruling, TS_RULING_ERROR);
+    free(e);
+}
+
+/* Cases by family, and failures by kind, once per case; nothing of it changes the first failure. */
+TEST(counts_cases_and_kinds)
+{
+    const ts_case a = { .use = TS_USE_CHECK, .family = "normal" };
+    const ts_case b = { .use = TS_USE_CHECK, .family = "ties" };
+    const ts_call refused = { .status = TS_E_RANGE };
+    ts_judged    *e = calloc(1, sizeof *e);
+    ts_evidence  *v = &e->evidence;
+    assert_non_null(e);
+    e->task = ts_tasks[0];
+    ts_observe_case(e, &a, TS_CASE_PASSED);
+    ts_observe_failure(e, &b, 1, "crash", "at 0x10");
+    ts_observe_failure(e, &b, 1, "crash", "at 0x20"); /* the same kind in the same case */
+    ts_observe_case(e, &b, TS_CASE_FAILED);
+    ts_observe_failure(e, &a, 2, "crash", "at 0x30");
+    ts_observe_call(e, &a, 2, &refused); /* two kinds in one case */
+    ts_observe_case(e, &a, TS_CASE_FAILED);
+    ts_observe_case(e, &a, TS_CASE_UNSUPPORTED);
+    ts_observe_case(e, &a, TS_CASE_COMMON); /* passed, but a rule of the canon is broken */
+    assert_true(v->n_passed == 2 && v->n_run == 4 && v->n_unsupported == 1 && v->n_common == 1);
+    assert_int_equal(v->n_families, 2);
+    assert_true(v->family[0].passed == 2 && v->family[0].run == 3);
+    assert_true(v->family[1].passed == 0 && v->family[1].run == 1);
+    assert_int_equal(v->n_kinds, 2);
+    assert_true(v->kind[0].n == 2 && v->kind[1].n == 1);
+    assert_string_equal(v->kind[0].family, "ties");
+    assert_string_equal(v->failure.text, "at 0x10");
+    for (int i = 0; i < 2 * TS_FAILURE_KINDS; i++) { /* more kinds than are kept */
+        char text[16];
+        snprintf(text, sizeof text, "%d", i);
+        ts_observe_failure(e, &a, 2, "status", text);
+        ts_observe_case(e, &a, TS_CASE_FAILED);
+    }
+    assert_int_equal(v->n_kinds, TS_FAILURE_KINDS);
+    ts_observe_no_output(e);
+    assert_true(!v->n_passed && !v->n_common && !v->family[0].passed && v->family[0].run > 3);
+    assert_int_equal(ts_rule(v).ruling, TS_RULING_FAIL);
+    free(e);
+}
+
 /* Every kind of evidence against a PASS, alone and together with weaker ones. */
 TEST(rules_by_evidence)
 {
@@ -230,6 +303,79 @@ TEST(rules_by_evidence)
         assert_int_equal(ts_rule(&v).ruling, TS_RULING_ERROR);
         assert_string_equal(ts_rule(&v).why.reason, "value");
     }
+}
+
+/* ---- words ---- */
+
+enum { RESULTS = 40 };
+
+/* What the failures have in common: one dimension, two that differ, the dtype or the family. */
+TEST(says_what_fails)
+{
+    const ts_task  *t = ts_task_called("flash_attention");
+    ts_case         c[RESULTS];
+    ts_words_result r[RESULTS];
+    char            s[TS_WORDS];
+    for (int way = 0; way < 8; way++) {
+        static const char *const want[] = {
+            "fails only with more than one of batch",
+            "fails only when k is not a multiple of 8",
+            "fails only when q and k differ",
+            "fails only in bf16",
+            "fails only where rows have no unmasked key",
+            "fails in every case",
+            "",
+            "fails only when q >= 31",
+        };
+        for (int i = 0; i < RESULTS; i++) {
+            const bool odd = i % 2;
+            c[i] = (ts_case) { .use = TS_USE_CHECK, .dtype = TS_F32, .family = "normal" };
+            c[i].dim[0] = 17, c[i].dim[1] = 17, c[i].dim[2] = 1;
+            if (way == 0) c[i].dim[2] = odd ? 2 + i % 3 : 1;
+            if (way == 1)
+                c[i].dim[0] = 17 + i % 3, c[i].dim[1] = odd ? 33 + i % 8 / 2 : 16 + 8 * (i % 5);
+            if (way == 2)
+                c[i].dim[0] = 11 + i / 4, c[i].dim[1] = c[i].dim[0] + (odd ? i % 5 - 7 : 0);
+            if (way == 3 && odd) c[i].dtype = TS_BF16;
+            if (way == 4 && odd) c[i].family = "empty";
+            if (way == 7) c[i].dim[0] = i + 1 - odd;
+            r[i] = (ts_words_result) { &c[i],
+                                       way == 5   ? false
+                                       : way == 6 ? true
+                                       : way == 7 ? i < 30
+                                                  : !odd,
+                                       0 };
+        }
+        ts_words_apart(t, r, RESULTS, true, s, sizeof s);
+        if (strcmp(s, want[way])) fail_msg("way %d: got '%s', want '%s'", way, s, want[way]);
+    }
+}
+
+/* Where ordinary inputs fail, others are not the reason, even if all of them fail. */
+TEST(says_that_ordinary_inputs_fail)
+{
+    const ts_task  *t = ts_task_called("flash_attention");
+    ts_case         c[RESULTS];
+    ts_words_result r[RESULTS];
+    char            s[TS_WORDS];
+    for (int way = 0; way < 2; way++) {
+        for (int i = 0; i < RESULTS; i++) {
+            c[i] = (ts_case) { .use = TS_USE_CHECK, .family = i < 5 ? "ties" : "normal" };
+            r[i] = (ts_words_result) { &c[i], i >= 5 && (way ? i % 5 : i % 3 == 0), 0 };
+        }
+        ts_words_apart(t, r, RESULTS, true, s, sizeof s);
+        assert_string_equal(s, way ? "fails where values are equal"
+                                   : "fails already with ordinary inputs");
+    }
+}
+
+/* Every family of a challenge has words. */
+TEST(families_have_words)
+{
+    for (int t = 0; ts_tasks[t]; t++)
+        for (const ts_case *c = ts_tasks[t]->cases(); c->use && !ts_tasks[t]->no_challenge; c++)
+            if (c->use & TS_USE_CHECK && !ts_family_words(ts_tasks[t], c->family))
+                fail_msg("%s: family %s has no words", ts_tasks[t]->name, c->family);
 }
 
 /* The largest of memory, arithmetic and a call; only an entrant faster than all is suspect. */

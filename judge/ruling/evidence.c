@@ -4,6 +4,7 @@
 #include "evidence.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "run.h"
@@ -11,20 +12,22 @@
 
 /* ---- words ---- */
 
-/* "value: seen[0][1] got 1, want 0: operation 0 of 9, open in layer 0: number of the sequence" */
-static void describe(const ts_judged *e, const ts_case *c, const void *args, const ts_flaw *f,
-                     char *s, size_t n)
+/* The exception that Python raises where C returns this status. */
+static const char *exception_of(int status)
 {
-    const bool element = f->fault == TS_FAULT_VALUE || f->fault == TS_FAULT_UNWRITTEN;
-    char       words[160] = "";
-    ts_flaw_words(f, "", s, n);
-    if (args && element && e->task->explain) e->task->explain(c, args, f, words, sizeof words);
-    if (!*words) return;
-    const size_t at = strlen(s), end = strlen(words);
-    snprintf(s + at, n - at, ": %s", words);
-    if (end < 6 || strcmp(words + end - 6, "status") || !(f->got >= 0 && f->got < 100)) return;
-    snprintf(s + strlen(s), n - strlen(s), ", %s instead of %s", ts_status_text((ts_status)f->got),
-             ts_status_text((ts_status)f->want));
+    static const char *const name[] = {
+        [TS_E_ARG] = "ValueError",
+        [TS_E_SHAPE] = "ValueError",
+        [TS_E_DTYPE] = "NotImplementedError",
+        [TS_E_UNSUPPORTED] = "NotImplementedError",
+        [TS_E_CAPACITY] = "MemoryError",
+        [TS_E_STATE] = "KeyError",
+        [TS_E_RANGE] = "ArithmeticError",
+        [TS_E_FORMAT] = "ValueError",
+        [TS_E_MODEL] = "ArithmeticError",
+    };
+    const bool known = status >= 0 && status < (int)(sizeof name / sizeof *name) && name[status];
+    return known ? name[status] : "an exception";
 }
 
 /* The last line of the output: an entrant that prints more afterwards only hides its own message.
@@ -37,6 +40,63 @@ static const char *last_line(char *text)
     return line ? line + 1 : text;
 }
 
+/* What a Python function raised: the whole line, if the call wrote only one such line of the
+ * operation that `words` name; or else the exception's name. Of a derived exception, such as
+ * ZeroDivisionError, the line must be the only one. "append: ValueError: full at answer.py:12" */
+static void raised(const char *said, const char *words, int status, char *s, size_t n)
+{
+    const char *const name = exception_of(status);
+    const char       *found = NULL, *any = NULL;
+    int               n_found = 0, n_any = 0;
+    char              tail[256], method[32], *rest = tail;
+    snprintf(tail, sizeof tail, "%s", said);
+    for (char *line; (line = strsep(&rest, "\r\n"));) {
+        const size_t to = strcspn(line, ":");
+        if (!*line) continue;
+        snprintf(method, sizeof method, "%.*s", (int)to, line);
+        if (!strncmp(line + to, ": ", 2) && strstr(words, method)) line += to + 2;
+        any = line, n_any++;
+        if (!strncmp(line, name, strlen(name))) found = line, n_found++;
+    }
+    snprintf(s, n, "%s", n_found == 1 ? found : !n_found && n_any == 1 ? any : name);
+}
+
+/* An operation of a script that returned another status than it should. */
+static void describe_status(const ts_judged *e, const char *said, const char *words,
+                            const ts_flaw *f, char *s, size_t n)
+{
+    const size_t at = strlen(s);
+    char         got[256];
+    const int    end = (int)strlen(words) - 6;
+    if (!ts_in_python(e->entrant.cls)) {
+        snprintf(s + at, n - at, ": %s, %s instead of %s", words, ts_status_text((ts_status)f->got),
+                 ts_status_text((ts_status)f->want));
+        return;
+    }
+    /* "operation 3 of 9, append in layer 0: raised ValueError: full at answer.py:12" */
+    raised(said, words, (int)f->got, got, sizeof got);
+    if (f->got == 0)
+        snprintf(s, n, "%.*sreturned, expected %s", end, words, exception_of((int)f->want));
+    else
+        snprintf(s, n, "%.*sraised %s%s%s", end, words, got, f->want == 0 ? "" : ", expected ",
+                 f->want == 0 ? "" : exception_of((int)f->want));
+}
+
+/* "value: seen[0][1] got 1, want 0: operation 0 of 9, open in layer 0: number of the sequence" */
+static void describe(const ts_judged *e, const ts_case *c, const void *args, const char *said,
+                     const ts_flaw *f, char *s, size_t n)
+{
+    const bool element = f->fault == TS_FAULT_VALUE || f->fault == TS_FAULT_UNWRITTEN;
+    char       words[160] = "";
+    ts_flaw_words(f, "", s, n);
+    if (args && element && e->task->explain) e->task->explain(c, args, f, words, sizeof words);
+    if (!*words) return;
+    const size_t at = strlen(s), end = strlen(words);
+    if (end >= 6 && !strcmp(words + end - 6, "status") && f->got >= 0 && f->got < 100)
+        describe_status(e, said, words, f, s, n);
+    else snprintf(s + at, n - at, ": %s", words);
+}
+
 /* ---- failures ---- */
 
 static void see(const ts_judged *e, ts_seen *s, const ts_case *c, uint64_t seed, const char *reason,
@@ -47,21 +107,45 @@ static void see(const ts_judged *e, ts_seen *s, const ts_case *c, uint64_t seed,
     if (c) ts_case_string(e->task, c, seed, s->where, sizeof s->where);
 }
 
-/* The failure to be filled in; what comes after the first one goes to `spare`. */
-static ts_seen *fail(ts_judged *e, ts_seen *spare)
+/* Whether two failures are of one kind. Texts of crashes have addresses, which differ. */
+static bool alike(const ts_seen *a, const ts_seen *b)
 {
-    const bool first = !e->evidence.failed;
-    *spare = (ts_seen) { 0 };
+    if (strcmp(a->reason, b->reason)) return false;
+    if (a->flaw.what && b->flaw.what) return !strcmp(a->flaw.what, b->flaw.what);
+    return strcmp(a->reason, ts_fault_name(TS_FAULT_STATUS)) || !strcmp(a->text, b->text);
+}
+
+/* Adds a failure to those of its kind, once per case. */
+static void count(ts_evidence *v, const ts_case *c, const ts_seen *s)
+{
+    ts_failures *k = v->kind;
+    while (k < v->kind + v->n_kinds && !alike(&k->first, s)) k++;
+    if (k == v->kind + TS_FAILURE_KINDS) return;
+    if (k == v->kind + v->n_kinds) {
+        *k = (ts_failures) { .first = *s, .family = c ? c->family : NULL };
+        v->n_kinds++;
+    }
+    if (k->last == v->n_run + 1) return;
+    k->last = v->n_run + 1;
+    k->n++;
+}
+
+static bool fail(ts_judged *e, const ts_case *c, const ts_seen *s)
+{
+    if (!e->evidence.failed) e->evidence.failure = *s;
     e->evidence.failed = true;
-    return first ? &e->evidence.failure : spare;
+    if (strcmp(s->reason, TS_BUSY)) e->evidence.n_busy = 0; /* this attempt showed something */
+    memcpy(e->evidence.last, s->reason, sizeof s->reason);
+    count(&e->evidence, c, s);
+    return false;
 }
 
 bool ts_observe_failure(ts_judged *e, const ts_case *c, uint64_t seed, const char *reason,
                         const char *text)
 {
-    ts_seen spare;
-    see(e, fail(e, &spare), c, seed, reason, text);
-    return false;
+    ts_seen s = { 0 };
+    see(e, &s, c, seed, reason, text);
+    return fail(e, c, &s);
 }
 
 bool ts_observe_refusal(ts_judged *e, const ts_refusal *why)
@@ -77,19 +161,19 @@ bool ts_observe_no_cage(ts_judged *e, const char *why)
     const size_t n = strcspn(why, ":");
     char         reason[16];
     snprintf(reason, sizeof reason, "%.*s", (int)n, why);
-    if (!e->evidence.failed) e->evidence.machine = !strncmp(why, "error:", 6);
+    if (!e->evidence.failed)
+        e->evidence.machine = !strcmp(reason, TS_FAULT_OF_JUDGE) || !strcmp(reason, TS_BUSY);
     return ts_observe_failure(e, NULL, 0, reason, why + n + (why[n] == ':' ? 2 : 0));
 }
 
-static bool fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args, ts_flaw f)
+static bool fail_by_flaw(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
+                         const char *said, ts_flaw f)
 {
-    char     text[512];
-    ts_seen  spare;
-    ts_seen *s = fail(e, &spare);
-    describe(e, c, args, &f, text, sizeof text);
-    see(e, s, c, seed, ts_fault_name(f.fault), text);
-    s->flaw = f;
-    return false;
+    char    text[512];
+    ts_seen s = { .flaw = f };
+    describe(e, c, args, said, &f, text, sizeof text);
+    see(e, &s, c, seed, ts_fault_name(f.fault), text);
+    return fail(e, c, &s);
 }
 
 static ts_flaw status_flaw(ts_status s)
@@ -114,30 +198,45 @@ bool ts_observe_mixed_support(ts_judged *e, const ts_case *c, uint64_t seed)
 enum { RAISED = 255 }; /* the Python runner's code for an exception that maps to no status */
 
 /* A status that a valid call must not return; or an exception. */
+static void status_words(const ts_judged *e, const ts_case *c, const ts_call *r, char *s, size_t n)
+{
+    char          tail[sizeof r->stderr_tail + 1];
+    const ts_flaw f = status_flaw(r->status);
+    const bool    other = (int)r->status == RAISED || r->status == TS_E_UNSUPPORTED;
+    if (!ts_in_python(e->entrant.cls)) {
+        describe(e, c, NULL, "", &f, s, n);
+        return;
+    }
+    if (!other) raised(r->stderr_tail, "", (int)r->status, tail, sizeof tail);
+    else snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
+    snprintf(s, n, "raised %s", other ? last_line(tail) : tail);
+}
+
 static bool fail_by_status(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
-    char          tail[sizeof r->stderr_tail + 1], text[512];
-    const ts_flaw f = status_flaw(r->status);
-    const bool    raised = (int)r->status == RAISED || r->status == TS_E_UNSUPPORTED;
-    ts_seen       spare, *s = fail(e, &spare);
-    if (ts_in_python(e->entrant.cls) && raised) {
-        snprintf(tail, sizeof tail, "%.*s", (int)sizeof r->stderr_tail, r->stderr_tail);
-        snprintf(text, sizeof text, "raised %s", last_line(tail));
-    } else {
-        describe(e, c, NULL, &f, text, sizeof text);
-        s->flaw = f;
-    }
+    char    text[512];
+    ts_seen s = { 0 };
+    if (!ts_in_python(e->entrant.cls)) s.flaw = status_flaw(r->status);
+    status_words(e, c, r, text, sizeof text);
     if (r->status == TS_E_DTYPE || r->status == TS_E_UNSUPPORTED) hint(e, text, sizeof text);
-    see(e, s, c, seed, ts_fault_name(TS_FAULT_STATUS), text);
-    return false;
+    see(e, &s, c, seed, ts_fault_name(TS_FAULT_STATUS), text);
+    return fail(e, c, &s);
+}
+
+static bool observe_busy(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
+{
+    if (++e->evidence.n_busy < TS_ATTEMPTS || e->evidence.failed) return false;
+    e->evidence.machine = true;
+    return ts_observe_failure(e, c, seed, TS_BUSY, r->text);
 }
 
 bool ts_observe_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char text[160];
+    if (r->end == TS_END_BUSY) return observe_busy(e, c, seed, r);
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
         return ts_observe_failure(e, c, seed, "crash", r->text);
-    if (r->flaw.fault) return fail_by_flaw(e, c, seed, NULL, r->flaw);
+    if (r->flaw.fault) return fail_by_flaw(e, c, seed, NULL, "", r->flaw);
     if (r->too_large) {
         snprintf(text, sizeof text,
                  "requested %.6g MiB of workspace, at most %.6g MiB are allowed in this case",
@@ -161,25 +260,51 @@ void ts_observe_speed(ts_judged *e, const char *text)
     see(e, &e->evidence.speed, NULL, 0, "floor", text);
 }
 
+void ts_observe_case(ts_judged *e, const ts_case *c, ts_case_end end)
+{
+    ts_evidence     *v = &e->evidence;
+    ts_family_count *f = v->family;
+    v->n_busy = 0;
+    v->n_unsupported += end == TS_CASE_UNSUPPORTED;
+    if (end == TS_CASE_UNSUPPORTED) return;
+    while (f < v->family + v->n_families && strcmp(f->name, c->family)) f++;
+    if (f == v->family + TS_FAMILIES) abort();
+    if (f == v->family + v->n_families) {
+        *f = (ts_family_count) { .name = c->family };
+        v->n_families++;
+    }
+    const bool passed = end != TS_CASE_FAILED;
+    v->n_run++, f->run++;
+    v->n_passed += passed, f->passed += passed, v->n_common += end == TS_CASE_COMMON;
+}
+
+void ts_observe_no_output(ts_judged *e)
+{
+    ts_evidence *v = &e->evidence;
+    v->n_passed = v->n_common = 0;
+    for (int i = 0; i < v->n_families; i++) v->family[i].passed = 0;
+}
+
 /* ---- outputs ---- */
 
-static void break_rule(ts_judged *e, const ts_case *c, uint64_t seed, const void *args,
-                       const char *rule, ts_flaw f)
+static void break_rule(ts_judged *e, const ts_case *c, uint64_t seed, const char *rule,
+                       const char *what, ts_flaw f)
 {
-    char what[512], text[640];
+    char text[640];
     if (e->evidence.n_canon++) return;
     e->evidence.rule = rule;
-    describe(e, c, args, &f, what, sizeof what);
     snprintf(text, sizeof text, "%s; %s", rule, what);
     see(e, &e->evidence.canon, c, seed, "canon", text);
     e->evidence.canon.flaw = f;
 }
 
-bool ts_observe_rejection(ts_judged *e, const ts_case *c, uint64_t seed, ts_status s)
+bool ts_observe_rejection(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *call)
 {
     const ts_canon *r = ts_canon_of(e->task, c);
+    char            what[512];
     if (!r || !r->open) return false;
-    break_rule(e, c, seed, NULL, r->rule, status_flaw(s));
+    status_words(e, c, call, what, sizeof what);
+    break_rule(e, c, seed, r->rule, what, status_flaw(call->status));
     return true;
 }
 
@@ -198,7 +323,10 @@ bool ts_observe_output(ts_judged *e, const ts_cage *cage, int slot, const ts_exa
     }
     const char *const rule = ts_canon_broken(e->task, x->c, args, x->want, &f, errors);
     e->worst = fmax(e->worst, rule ? errors->worst : mine.worst);
-    if (!rule) return fail_by_flaw(e, x->c, x->seed, args, f);
-    break_rule(e, x->c, x->seed, args, rule, f);
+    const char *const said = ts_cage_said(cage);
+    if (!rule) return fail_by_flaw(e, x->c, x->seed, args, said, f);
+    char what[512] = ""; /* of the first alone: scripts are long */
+    if (!e->evidence.n_canon) describe(e, x->c, args, said, &f, what, sizeof what);
+    break_rule(e, x->c, x->seed, rule, what, f);
     return true;
 }

@@ -72,6 +72,55 @@ static void element(ts_jw *w, const ts_flaw *f)
     ts_jw_num(w, "bound", f->bound);
 }
 
+static void counts(ts_jw *w, const ts_evidence *v)
+{
+    ts_jw_open(w, "cases", '[');
+    ts_jw_int(w, NULL, v->n_passed);
+    ts_jw_int(w, NULL, v->n_run);
+    ts_jw_int(w, NULL, v->n_drawn - v->n_unsupported);
+    ts_jw_close(w, ']');
+    if (v->n_common) ts_jw_int(w, "common", v->n_common);
+    ts_jw_open(w, "families", '{');
+    for (int i = 0; i < v->n_families; i++)
+        tally(w, v->family[i].name, (ts_tally) { v->family[i].passed, v->family[i].run });
+    ts_jw_close(w, '}');
+}
+
+enum { MOST_FAULTS = 8 }; /* in the log */
+
+/* Kinds of failure, the most frequent first; equally frequent ones as they were seen. */
+static int by_frequency(const ts_evidence *v, const ts_failures *kind[TS_FAILURE_KINDS])
+{
+    for (int i = 0; i < v->n_kinds; i++) {
+        int at = i;
+        for (; at && kind[at - 1]->n < v->kind[i].n; at--) kind[at] = kind[at - 1];
+        kind[at] = &v->kind[i];
+    }
+    return v->n_kinds < MOST_FAULTS ? v->n_kinds : MOST_FAULTS;
+}
+
+static void faults(ts_jw *w, const ts_evidence *v)
+{
+    const ts_failures *kind[TS_FAILURE_KINDS];
+    const int          n = by_frequency(v, kind);
+    ts_jw_open(w, "faults", '[');
+    for (int i = 0; i < n; i++) {
+        ts_jw_open(w, NULL, '{');
+        ts_jw_text(w, "reason", kind[i]->first.reason);
+        ts_jw_text(w, "text", kind[i]->first.text);
+        ts_jw_text(w, "case", kind[i]->first.where);
+        ts_jw_text(w, "family", kind[i]->family ? kind[i]->family : "");
+        ts_jw_int(w, "n", kind[i]->n);
+        ts_jw_text(w, "words", kind[i]->words);
+        ts_jw_close(w, '}');
+    }
+    ts_jw_close(w, ']');
+    const char *words = "";
+    for (int i = n - 1; i >= 0; i--)
+        if (*kind[i]->words) words = kind[i]->words;
+    ts_jw_text(w, "words", words);
+}
+
 static void optional(ts_jw *w, const ts_judged *e)
 {
     char names[160];
@@ -96,6 +145,18 @@ static void robustness(ts_jw *w, const ts_judged *e)
     ts_jw_close(w, '}');
 }
 
+/* Workloads that no case within the declared offers stands for are missing in the score. */
+static void timed_part(ts_jw *w, const ts_run *c, const ts_judged *e)
+{
+    int       number[TS_WORKLOADS], n = 0;
+    const int all = ts_run_workloads(c, e->task, number);
+    for (int i = 0; i < all; i++)
+        n += ts_run_workload_within(e->task, &e->scope, number[i]) != NULL;
+    if (!e->evidence.n_to_time)
+        ts_jw_text(w, "not_timed", "no timed workload within the declared offers");
+    else if (n < all) tally(w, "timed_workloads", (ts_tally) { n, all });
+}
+
 static bool log_verdict(ts_run *c, const ts_judged *e)
 {
     const ts_ruled *r = e->ruled;
@@ -111,6 +172,9 @@ static bool log_verdict(ts_run *c, const ts_judged *e)
     ts_jw_text(w, "case", r->why.where);
     element(w, &r->why.flaw);
     ts_jw_text(w, "replay", replay);
+    counts(w, &e->evidence);
+    faults(w, &e->evidence);
+    if (ts_ruling_passes(r->ruling) && e->timed && !c->only) timed_part(w, c, e);
     optional(w, e);
     if (*ts_run_unsupported(e, lacks, sizeof lacks)) ts_jw_text(w, "unsupported", lacks);
     ts_jw_open(w, "categories", '{');
@@ -136,7 +200,7 @@ static bool close_case(ts_run *c, ts_judged *e)
     e->ruled = r;
     c->n_verdicts++;
     ts_progress_verdict(&c->progress, e->entrant.name, e->sample, ts_run_task_of(c, e),
-                        ts_ruling_name(r->ruling), r->why.reason);
+                        ts_ruling_name(r->ruling), r->why.reason, &e->evidence);
     return log_verdict(c, e);
 }
 

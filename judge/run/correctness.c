@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* correctness.c - the correctness stage: runs blocks of cases in new cages and checks every output
- * of every call, until the first flaw. */
+ * of every call. An entrant that failed runs on for a while, so that its cases can be counted. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "dtype.h"
 #include "examine.h"
 #include "run.h"
+#include "words.h"
 
 /* Slots of a cage: on a device, starting one takes a second. */
 static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
@@ -79,7 +80,8 @@ static bool takes_too_long(ts_judged *e, const ts_case *c, uint64_t seed)
     return ts_observe_failure(e, c, seed, "hang", text);
 }
 
-/* False: the call itself failed. *answered is false if the entrant does not support the dtype. */
+/* False: the call itself failed. *answered: it returned an output, which must then be checked. If
+ * it is false without a failure, the entrant does not support the dtype. */
 static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64_t seed,
                  bool *answered)
 {
@@ -91,33 +93,37 @@ static bool call(ts_judged *e, ts_cage *cage, int slot, const ts_case *c, uint64
             e->workspace_bytes = (double)r.workspace_bytes;
         if (!ts_cage_call(cage, slot, &r)) return ts_observe_call(e, c, seed, &r);
         e->n_calls++;
-        if ((e->spent_ns += r.ns) > MOST_NS) return takes_too_long(e, c, seed);
+        *answered = !r.status;
+        if ((e->spent_ns += r.own_ns) > MOST_NS) return takes_too_long(e, c, seed);
         if (r.fp_changed) return ts_observe_call(e, c, seed, &r);
     }
+    const unsigned dtype = 1u << c->dtype;
     if ((r.status == TS_E_DTYPE || r.status == TS_E_UNSUPPORTED) && c->dtype != TS_F32) {
-        e->unsupported |= 1u << c->dtype;
-        return !(e->supported & e->unsupported) || ts_observe_mixed_support(e, c, seed);
+        e->unsupported |= dtype;
+        return !(e->supported & dtype) || ts_observe_mixed_support(e, c, seed);
     }
-    if (r.status)
-        return ts_observe_rejection(e, c, seed, r.status) || ts_observe_call(e, c, seed, &r);
-    if (has_output(ts_cage_arena(cage, slot))) e->supported |= 1u << c->dtype;
-    if (e->supported & e->unsupported) return ts_observe_mixed_support(e, c, seed);
-    return *answered = true;
+    if (r.status) return ts_observe_rejection(e, c, seed, &r) || ts_observe_call(e, c, seed, &r);
+    if (e->supported & dtype || !has_output(ts_cage_arena(cage, slot))) return true;
+    e->supported |= dtype;
+    return !(e->unsupported & dtype) || ts_observe_mixed_support(e, c, seed);
 }
 
 /* Errors of narrow dtypes are not kept: see ts_judged. */
 static bool right(ts_judged *e, const ts_cage *cage, int slot, const ts_exam *x)
 {
-    ts_errors narrow = { 0 };
-    return ts_observe_output(e, cage, slot, x,
-                             ts_wide(x->c->dtype) == x->c->dtype ? &e->errors : &narrow);
+    ts_errors  narrow = { 0 };
+    const bool ok = ts_observe_output(e, cage, slot, x,
+                                      ts_wide(x->c->dtype) == x->c->dtype ? &e->errors : &narrow);
+    if (!ok) ts_words_keep(e, ts_cage_arena(cage, slot), x);
+    return ok;
 }
 
 /* Fills new inputs, calls, and checks the output. */
 static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
 {
     ts_cage_fill_like(cage, slot, x->c, x->arena);
-    return call(e, cage, slot, x->c, x->seed, answered) && (!*answered || right(e, cage, slot, x));
+    const bool called = call(e, cage, slot, x->c, x->seed, answered);
+    return (!*answered || right(e, cage, slot, x)) && called;
 }
 
 /* Calls again with the same inputs. The output must be correct; that its bits should be identical
@@ -127,8 +133,10 @@ static bool repeat(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x)
     const ts_arena *m = ts_cage_arena(cage, slot);
     const uint64_t  bits = ts_arena_output_hash(m);
     ts_call         r;
+    const bool      came = ts_cage_call(cage, slot, &r);
+    if (r.end == TS_END_BUSY) return ts_observe_call(e, x->c, x->seed, &r);
     e->repeat.all++;
-    if (!ts_cage_call(cage, slot, &r) || r.status) return true;
+    if (!came || r.status) return true;
     e->repeat.passed += ts_arena_output_hash(m) == bits;
     return right(e, cage, slot, x);
 }
@@ -141,9 +149,10 @@ static int place_of(int slot)
     return slot + (slot + 3) / 4;
 }
 
-static ts_ahead *questions_of(const ts_run *c, const ts_task *t, const int *number, int n)
+static ts_ahead *questions_of(const ts_run *c, const ts_judged *e, const int *number, int n)
 {
-    const ts_case *all = t->cases();
+    const ts_task *t = e->task;
+    const ts_case *all = ts_scope_cases(&e->scope, t);
     ts_question    q[2 * TS_MAX_SLOTS];
     for (int i = 0; i < n; i++) {
         ts_question *at = &q[place_of(i)];
@@ -154,54 +163,124 @@ static ts_ahead *questions_of(const ts_run *c, const ts_task *t, const int *numb
     return ts_ahead_open(t, q, place_of(n));
 }
 
-static bool examine_slot(ts_judged *e, ts_cage *cage, int slot, const ts_case *one, ts_ahead *a)
+/* Case i of a block, in a slot of its cage. False: it failed, or the machine disturbed it. */
+static bool try_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
 {
-    ts_tally *t = &e->category[ts_case_category(e->task, one)];
-    const int n_canon = e->evidence.n_canon;
-    bool      answered;
+    const ts_exam *x = ts_ahead_at(a, place_of(i));
+    const ts_case *one = x->c;
+    ts_tally      *t = &e->category[ts_case_category(e->task, one)];
+    const int      n_canon = e->evidence.n_canon;
+    bool           answered;
     t->all++;
-    if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot)), &answered)) return false;
-    /* An unsupported dtype is not a failure; a call that it may reject stays not passed. */
-    if (!answered) return t->all -= e->evidence.n_canon == n_canon, true;
+    if (!examine(e, cage, slot, x, &answered)) return false;
+    const bool open = e->evidence.n_canon != n_canon;
+    /* An unsupported dtype is not a failure; a call that it may reject breaks a rule. */
+    if (!answered) {
+        t->all -= !open;
+        return ts_observe_case(e, one, open ? TS_CASE_COMMON : TS_CASE_UNSUPPORTED), true;
+    }
     e->io_bytes = fmax(e->io_bytes, e->task->cost(one).bytes);
-    if (slot % 4 == 0) {
+    e->evidence.n_compared += has_output(ts_cage_arena(cage, slot));
+    if (i % 4 == 0) {
         /* Other contents at the same address: an entrant that caches results by address now fails.
          */
-        if (!examine(e, cage, slot, ts_ahead_at(a, place_of(slot) + 1), &answered)) return false;
+        if (!examine(e, cage, slot, ts_ahead_at(a, place_of(i) + 1), &answered)) return false;
     }
     /* Rarely, so that it does not outweigh the other scores. */
-    if (slot == 0 && answered && !repeat(e, cage, slot, ts_ahead_at(a, place_of(slot) + 1)))
-        return false;
+    if (i == 0 && answered && !repeat(e, cage, slot, ts_ahead_at(a, place_of(i) + 1))) return false;
     /* A broken rule of the canon counts in that category, not in the case's own. */
     const bool kept = e->evidence.n_canon == n_canon, canon = t == &e->category[TS_CANON];
     t->passed += kept || !canon;
     if (!kept && !canon) e->category[TS_CANON].all++;
+    ts_observe_case(e, one, kept ? TS_CASE_PASSED : TS_CASE_COMMON);
     return true;
 }
 
-static bool examine_block(ts_run *c, ts_judged *e, const int *number, int n, bool first,
-                          double *work)
+static bool examine_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
 {
-    const ts_case *all = e->task->cases();
+    ts_tally  *t = &e->category[ts_case_category(e->task, ts_ahead_at(a, place_of(i))->c)];
+    const int  all = t->all;
+    const bool ok = try_case(e, cage, slot, i, a);
+    if (!ok && e->evidence.n_busy) t->all = all; /* shows nothing */
+    return ok;
+}
+
+/* A block of cases, and when an entrant that failed first did so. */
+typedef struct block {
+    ts_run    *run;
+    ts_judged *e;
+    const int *number;
+    int        n;
+    bool       first;
+    ts_ahead  *ahead;
+    double    *work, *failed_at;
+} block;
+
+/* How long an entrant runs on after its first failure, and how often it may hang. */
+static const double RUN_ON_S[TS_N_DEPTHS] = { 30, 90, 300 };
+enum { MOST_HANGS = 3 };
+
+static bool may_go_on(const block *b)
+{
+    const ts_evidence *v = &b->e->evidence;
+    if (!v->failed) return true;
+    if (b->run->first || v->machine || b->e->spent_ns > MOST_NS) return false;
+    if (!*b->failed_at) *b->failed_at = ts_seconds();
+    int n_hangs = 0;
+    for (int i = 0; i < v->n_kinds; i++)
+        if (!strcmp(v->kind[i].first.reason, "hang")) n_hangs += v->kind[i].n;
+    return n_hangs < MOST_HANGS && ts_seconds() - *b->failed_at < RUN_ON_S[b->run->depth];
+}
+
+/* After a wrong number or a status the process is as good as before. */
+static bool is_whole(const ts_evidence *v)
+{
+    return !strcmp(v->last, "value") || !strcmp(v->last, "unwritten") || !strcmp(v->last, "status");
+}
+
+/* Runs the cases of a block from `from` on in one cage. Returns the first that needs another cage,
+ * or -1 if the stage ends here. */
+static int examine_in_cage(const block *b, int from)
+{
+    const ts_case *all = ts_scope_cases(&b->e->scope, b->e->task);
+    ts_evidence   *v = &b->e->evidence;
     ts_cage_plan   plan;
     char           why[256];
-    ts_run_plan(c, e, &plan);
-    plan.n_threads = first ? 1 : c->n_threads;
-    plan.n_returned = &e->evidence.n_returned;
-    for (int i = 0; i < n; i++) ts_run_plan_case(&plan, &all[number[i]]);
-    ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
-    if (!cage) return ts_observe_no_cage(e, why);
-    ts_ahead *a = questions_of(c, e->task, number, n);
-    bool      ok = true;
-    for (int i = 0; i < n && ok; i++) {
-        ok = examine_slot(e, cage, i, &all[number[i]], a);
-        e->evidence.n_examined += ok;
-        *work += ts_work_of(e->task, &all[number[i]]);
-        ts_progress_reach(&c->progress, *work);
+    bool           whole = true, on = true;
+    int            i = from;
+    ts_run_plan(b->run, b->e, &plan);
+    plan.n_threads = b->first ? 1 : b->run->n_threads;
+    plan.n_returned = &v->n_returned;
+    for (int k = from; k < b->n; k++) ts_run_plan_case(&plan, &all[b->number[k]]);
+    ts_cage *cage = ts_cage_start_patiently(&plan, why, sizeof why);
+    if (!cage) return ts_observe_no_cage(b->e, why), -1;
+    for (; i < b->n && whole && on; i++) {
+        const int  n_run = v->n_run;
+        const bool ok = examine_case(b->e, cage, i - from, i, b->ahead);
+        if (!ok && v->n_busy) { /* this case again, in another cage, or never */
+            on = ts_observe_again(v);
+            break;
+        }
+        v->n_examined += ok;
+        if (!ok) ts_observe_case(b->e, &all[b->number[i]], TS_CASE_FAILED);
+        if (v->n_run > n_run) ts_words_note(b->e, &all[b->number[i]], ok);
+        whole = ok || is_whole(v);
+        on = may_go_on(b);
+        *b->work += ts_work_of(b->e->task, &all[b->number[i]]);
+        ts_progress_reach(&b->run->progress, *b->work);
     }
-    ts_ahead_close(&a);
     ts_cage_stop(&cage);
-    return ok;
+    return on ? i : -1;
+}
+
+/* False: the stage ends here. */
+static bool examine_block(block b)
+{
+    int at = 0;
+    b.ahead = questions_of(b.run, b.e, b.number, b.n);
+    while (at >= 0 && at < b.n) at = examine_in_cage(&b, at);
+    ts_ahead_close(&b.ahead);
+    return at >= 0;
 }
 
 /* The numbers of the cases to examine, to be freed, and how many; NULL, and why, if there are none.
@@ -216,7 +295,7 @@ static int *cases_of(const ts_run *c, const ts_judged *e, int *n, int *n_small, 
         ts_refuse(why, "case", "%s has no %s", e->task->name,
                   c->only ? "such case" : "case within the declared offers at this depth");
     /* --case may name a case outside the scope. */
-    else if (!ts_scope_takes(&e->scope, e->task, &e->task->cases()[*number]))
+    else if (!ts_scope_takes(&e->scope, e->task, &ts_scope_cases(&e->scope, e->task)[*number]))
         ts_refuse(why, "case", "outside the declared offers: %s", e->scope.text);
     int *const all =
         why->reason ? NULL : realloc(number, sizeof *all * (size_t)(*n_small + n_timed));
@@ -224,24 +303,43 @@ static int *cases_of(const ts_run *c, const ts_judged *e, int *n, int *n_small, 
     if (!all && !why->reason) abort();
     *n = *n_small;
     for (int i = 0; i < n_timed && all; i++)
-        if (ts_scope_takes(&e->scope, e->task, &e->task->cases()[timed[i]])) all[(*n)++] = timed[i];
+        if ((all[*n] = ts_scope_number(&e->scope, e->task, timed[i])) >= 0) ++*n;
     return all;
+}
+
+/* A scope, and dtypes that are rejected, leave less than was drawn. */
+static void enough_compared(ts_judged *e)
+{
+    char text[160];
+    if (e->evidence.n_compared >= TS_SCOPE_LEAST) return;
+    snprintf(text, sizeof text,
+             "%d cases with an output were run within the declared offers, fewer than %d",
+             e->evidence.n_compared, TS_SCOPE_LEAST);
+    ts_observe_failure(e, NULL, 0, "case", text);
 }
 
 static void examine_cases(ts_run *c, ts_judged *e, const int *number, int n, int n_small)
 {
-    const int block = BLOCK[c->device];
-    double    work = c->progress.done;
-    bool      ok = true;
+    const int most = BLOCK[c->device];
+    double    work = c->progress.done, failed_at = 0;
+    bool      on = true;
     e->evidence.n_drawn = n;
-    for (int at = 0; at < n && ok; at += block)
-        ok = examine_block(c, e, number + at, n - at < block ? n - at : block, at == 0, &work);
+    for (int at = 0; at < n && on; at += most)
+        on = examine_block((block) { .run = c,
+                                     .e = e,
+                                     .number = number + at,
+                                     .n = n - at < most ? n - at : most,
+                                     .first = at == 0,
+                                     .work = &work,
+                                     .failed_at = &failed_at });
+    if (e->evidence.failed && !e->io_bytes) ts_observe_no_output(e);
     /* Only with --case: f32 is always drawn, and must be supported. */
-    if (ok && e->unsupported && !e->io_bytes)
-        ok =
-            ts_observe_failure(e, &e->task->cases()[*number], ts_run_case_seed(c, e->task, *number),
-                               "case", "does not support this dtype: nothing was checked");
-    if (!ok) return;
+    if (!e->evidence.failed && e->unsupported && !e->io_bytes)
+        ts_observe_failure(e, &ts_scope_cases(&e->scope, e->task)[*number],
+                           ts_run_case_seed(c, e->task, *number), "case",
+                           "does not support this dtype: nothing was checked");
+    if (!e->evidence.failed && *e->scope.text && !c->only) enough_compared(e);
+    if (e->evidence.failed) return;
     ts_run_refusals(c, e);
     ts_run_robustness(c, e, number, n_small);
 }
@@ -255,8 +353,9 @@ void ts_run_examine(ts_run *c, ts_judged *e)
     e->scope.lacks = e->built.lacks;
     if (built) why = (ts_refusal) { 0 }; /* a first try may have crashed the compiler */
     if (built && (number = cases_of(c, e, &n, &n_small, &why)))
-        examine_cases(c, e, number, n, n_small);
+        examine_cases(c, e, number, n, n_small), ts_words_find(e, !c->first);
     else ts_observe_refusal(e, &why);
+    ts_words_free(e);
     free(number);
     e->seconds = ts_seconds() - begin;
 }

@@ -5,7 +5,10 @@
  *
  * `prev` chains every line to all before it; `self` also protects the last line. A changed, moved,
  * missing or duplicate line is reported by number. Removal of whole lines at the end is not
- * detected by the chain, but by a missing `end` record and by the hash in the report's footer. */
+ * detected by the chain, but by a missing `end` record and by the hash in the report's footer.
+ *
+ * The chain has no secret: a log whose every hash was computed again is a valid one. A record
+ * `signature` vouches for all lines before it, see tool/signature.h. */
 #ifndef TS_LOG_H
 #define TS_LOG_H
 
@@ -46,6 +49,9 @@ bool ts_records_parse(char *text, size_t n, ts_records *r, char why[TS_WHY]);
 bool ts_records_read(const char *path, ts_records *r, char why[TS_WHY]);
 void ts_records_free(ts_records *r);
 
+/* Whether its last run ended; signatures may follow. */
+bool ts_records_ended(const ts_records *r);
+
 /* The verdict on this source in this task, NULL if there is none: --resume skips such entrants. */
 const ts_record *ts_records_verdict(const ts_records *r, const char *source_sha256,
                                     const char *task);
@@ -71,5 +77,11 @@ ts_log *ts_log_open(const char *path, ts_records *r, char why[TS_WHY]);
 ts_jw *ts_log_begin(ts_log *l, const char *type);
 bool   ts_log_commit(ts_log *l);
 void   ts_log_close(ts_log *l);
+
+/* The hash of the last line. */
+static inline const char *ts_log_last(const ts_log *l)
+{
+    return l->prev;
+}
 
 #endif

@@ -28,11 +28,13 @@ static const struct {
     { "correctness", "ientrant stask sverdict sreason stext" },
     { "verdict", "ientrant stask sverdict sreason stext" },
     { "time", "ientrant stask scase nfloor_ns ans ntime_ns nlo_ns nhi_ns nfraction" },
+    { "anchor", "stask skind sworkload" },
     { "match", "stask ia ib neffect nlo nhi sverdict ipairs" },
-    { "score", "ientrant stask nscore nS nS_lo nS_hi nS_min nP nR nM sgrade" },
+    { "score", "ientrant stask nS nS_lo nS_hi nS_min nP nR nM sgrade" },
     { "rank", "stask arows" },
     { "reveal", "sseed" },
     { "end", "iverdicts" },
+    { "signature", "ssignature" },
 };
 
 static bool fits(const ts_jr_node *v, char kind)
@@ -174,6 +176,13 @@ void ts_records_free(ts_records *r)
     free(r->at);
     free(r->text);
     *r = (ts_records) { 0 };
+}
+
+bool ts_records_ended(const ts_records *r)
+{
+    size_t n = r->n;
+    while (n && ts_record_is(&r->at[n - 1], "signature")) n--;
+    return n && ts_record_is(&r->at[n - 1], "end");
 }
 
 const ts_record *ts_records_verdict(const ts_records *r, const char *source_sha256,

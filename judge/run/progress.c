@@ -61,11 +61,16 @@ void ts_progress_clear(ts_progress *p)
 }
 
 void ts_progress_verdict(ts_progress *p, const char *who, const char *sample, const char *where,
-                         const char *ruling, const char *reason)
+                         const char *ruling, const char *reason, const ts_evidence *v)
 {
     const bool several = sample && *sample;
-    char       name[64];
+    const int  n_drawn = v->n_drawn - v->n_unsupported;
+    char       name[64], cases[80] = "";
+    if (v->n_run)
+        snprintf(cases, sizeof cases, "%s%d/%d cases", *reason ? " " : "", v->n_passed, v->n_run);
+    if (v->n_run && v->n_run < n_drawn)
+        snprintf(cases + strlen(cases), sizeof cases - strlen(cases), " of %d", n_drawn);
     snprintf(name, sizeof name, "%.20s%s%.20s", who, several ? "/" : "", several ? sample : "");
     ts_progress_clear(p);
-    if (p->to) fprintf(p->to, "%-20s %-20.20s %s %s\n", name, where, ruling, reason);
+    if (p->to) fprintf(p->to, "%-20s %-20.20s %s %s%s\n", name, where, ruling, reason, cases);
 }

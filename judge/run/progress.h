@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "task.h"
+#include "evidence.h"
 
 typedef struct ts_progress {
     FILE  *to;           /* NULL: quiet */
@@ -21,8 +21,8 @@ void ts_progress_begin(ts_progress *p, double all);
 void ts_progress_stage(ts_progress *p, const char *what, const char *who, const char *where);
 void ts_progress_reach(ts_progress *p, double done); /* raises the work done to this */
 void ts_progress_clear(ts_progress *p);              /* before other output, and at the end */
-/* A line for a verdict; sample: NULL or "" if there is only one. */
+/* A line for a verdict, with its cases; sample: NULL or "" if there is only one. */
 void ts_progress_verdict(ts_progress *p, const char *who, const char *sample, const char *where,
-                         const char *ruling, const char *reason);
+                         const char *ruling, const char *reason, const ts_evidence *v);
 
 #endif

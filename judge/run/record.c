@@ -105,7 +105,7 @@ void ts_run_replay(const ts_run *c, const ts_judged *e, const char *where, char 
 {
     uint64_t seed;
     *s = 0;
-    if (!*where || ts_run_case_named(e->task, where, &seed) < 0) return;
+    if (!*where || ts_run_case_named(&e->scope, e->task, where, &seed) < 0) return;
     const size_t at = (size_t)snprintf(
         s, n, "touchstone judge%s%s%s --case '%s' ", c->device == TS_CUDA ? " --device cuda" : "",
         e->challenge ? " --challenge " : "", e->challenge ? e->challenge : "", where);

@@ -17,7 +17,7 @@
 #include "scope.h"
 
 enum {
-    TS_DRAW = 6, /* version of the derivation of cases from a key */
+    TS_DRAW = 7, /* version of the derivation of cases from a key */
     TS_KEY_BYTES = 32,
     TS_MOST_ENTRANTS = 4096,
     TS_WORKLOADS = 4,
@@ -29,6 +29,8 @@ enum {
 typedef enum ts_depth { TS_QUICK, TS_NORMAL, TS_FULL, TS_N_DEPTHS } ts_depth;
 const char *ts_depth_name(ts_depth d); /* "normal" */
 
+typedef struct ts_words ts_words; /* words.c */
+
 typedef struct ts_tally {
     int passed, all;
 } ts_tally;
@@ -37,6 +39,8 @@ typedef struct ts_tally {
  * NULL for the entrant's own. */
 struct ts_judged {
     const char     *path, *challenge, *name, *author;
+    const char     *root; /* the tree that it is an answer in; NULL: none */
+    bool            built_in;
     const char     *sample; /* which of several answers of a model; NULL: not read from a tree */
     ts_entrant      entrant;
     ts_built        built;
@@ -45,8 +49,10 @@ struct ts_judged {
     ts_scope        scope;
     int             id;
     bool            before; /* judged by an earlier run of this log */
+    bool            hidden; /* an anchor, no entrant: only timed, without a verdict */
     double          work;   /* of the run, once it has been examined */
     ts_evidence     evidence;
+    ts_words       *words; /* what serves to describe its failures; NULL: nothing */
     const ts_ruled *ruled; /* the verdict, once it is written; NULL before */
     ts_tally        category[TS_N_CATEGORIES], refusals, repeat, sanitizer, threads;
     char            robustness_text[384];   /* the first finding of the sanitizer build */
@@ -61,10 +67,23 @@ struct ts_judged {
                          uses the whole bound */
     ts_errors timed_errors[TS_WORKLOADS]; /* of the timed calls */
     double    ns[TS_WORKLOADS][TS_INSTANCES];
+    int       n_ns[TS_WORKLOADS];    /* of an anchor, which may have fewer */
     double    idle_ns[TS_WORKLOADS]; /* on a device: time of an empty call, already subtracted; */
     double    late_ns[TS_WORKLOADS]; /* time it was busy after done, already added */
     bool      timed;                 /* ns is complete */
 };
+
+/* Versions of a challenge whose times give those of entrants of a kind a place on the score's
+ * scale: a textbook's, and the best known one's. An entrant of the run may be one of them. */
+typedef struct ts_anchor {
+    const ts_task *task;
+    const char    *kind;                    /* see ts_kind_of */
+    ts_judged     *text, *best;             /* NULL: there is none */
+    ts_judged     *timed_text, *timed_best; /* these, or the entrants that are the same */
+    char           note[128]; /* which is missing, though there should be one; "": none */
+} ts_anchor;
+
+enum { TS_MOST_ANCHORS = 64 };
 
 struct ts_run {
     ts_log       *log;
@@ -81,11 +100,17 @@ struct ts_run {
     ts_progress   progress;
     int           n, n_verdicts;
     ts_judged    *entrant[TS_MOST_ENTRANTS];
+    int           n_anchors;
+    ts_anchor     anchor[TS_MOST_ANCHORS];
     ts_peaks      peaks;    /* peak rates measured on this machine */
     bool          sanitize; /* run compute-sanitizer, as at depth full */
     bool          untimed;  /* correctness only, no timing */
+    bool          first;    /* stop at an entrant's first failure */
     const char   *only; /* a full case name with its seed: the only case to run, without timing */
 };
+
+/* Classes that have the same anchors: "c", "python", "cuda", "python-gpu". */
+const char *ts_kind_of(ts_class cls);
 
 /* A challenge's name in the log: "softmax_topk", or "softmax_topk/cuda", which has its own
  * scoreboard. */
@@ -139,13 +164,14 @@ double ts_run_measure(ts_run *c, double bytes);
 
 /* Builds and examines; adds to the entrant's evidence. */
 void ts_run_examine(ts_run *c, ts_judged *e);
-/* Draws the cases for an entrant of this class and scope: their numbers, to be freed, and how many;
- * 0 if c->only does not exist. First one of every family in every dtype; then, for each category,
- * one of every ts_case_group in turn, rare groups first, up to the depth's limit. */
+/* Draws the cases for an entrant of this class and scope: their numbers in ts_scope_cases, to be
+ * freed, and how many; 0 if c->only does not exist. First one of every family in every dtype; then,
+ * for each category, one of every ts_case_group in turn, rare groups first, up to the depth's
+ * limit. */
 int     *ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, int *n);
 uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number); /* its inputs' */
-/* The number of a case "task/.../family@seed", or -1; and its seed. */
-int ts_run_case_named(const ts_task *t, const char *which, uint64_t *seed);
+/* The number of a case "task/.../family@seed" in the scope's list, or -1; and its seed. */
+int ts_run_case_named(const ts_scope *s, const ts_task *t, const char *which, uint64_t *seed);
 /* Writes the dtypes that the entrant rejects, "f16 bf16", and returns names. */
 const char *ts_run_unsupported(const ts_judged *e, char *names, size_t n);
 /* Robustness checks that need their own cages: invalid calls; and, for an entrant that passed these
@@ -158,7 +184,9 @@ void ts_run_tools(ts_run *c, ts_judged *e, const int *number, int n);
 extern const char *const ts_tool_name[TS_TOOLS]; /* "memcheck" */
 
 /* The numbers of the largest timed cases within the depth's limits, and how many. */
-int    ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS]);
+int ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS]);
+/* That workload, or what it was adapted to for the scope; NULL: there is none within it. */
+const ts_case *ts_run_workload_within(const ts_task *t, const ts_scope *s, int number);
 double ts_run_timed_work(const ts_run *c, const ts_task *t); /* of timing it, see progress.h */
 /* Times the entrants with `timed` against each other, adds to their evidence, and logs their times.
  * `timed` stays for those whose times are complete. Scores and ranks are derived in judge/report/.

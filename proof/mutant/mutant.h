@@ -16,6 +16,10 @@ typedef struct ts_mutant {
     ts_device       device;
 } ts_mutant;
 
+/* Keys of a tile in the mutants of flash_attention, 1 to 128: 16, unless a wrong output is compared
+ * with theirs, which depends on it. */
+extern int64_t ts_mutant_tile;
+
 /* A list of mutants as the bugs of an enum. */
 #define TRAP(trap, ...) trap,
 
