@@ -7,59 +7,9 @@
 #include "derive.h"
 #include "match.h"
 #include "memory.h"
-#include "score.h"
+#include "timed.h"
 
-enum { MEMBERS = 4096, WORKLOADS = 16, CALLS = 256 };
-
-/* ---- one challenge of one run ---- */
-
-typedef struct member {
-    int64_t           id;
-    const ts_jr_node *verdict, *time[WORKLOADS];
-} member;
-
-typedef struct timing {
-    const char *task;
-    int         n, n_workloads;
-    member      m[MEMBERS];
-} timing;
-
-static bool says(const ts_jr_node *verdict, const char *what)
-{
-    return !strcmp(ts_jr_text(verdict, "verdict", ""), what);
-}
-
-static member *member_of(timing *s, int64_t id)
-{
-    for (int i = 0; i < s->n; i++)
-        if (s->m[i].id == id) return &s->m[i];
-    return NULL;
-}
-
-/* Collects the entrants that passed or are under audit in records [first, end); false if none was
- * timed. */
-static bool collect(const ts_records *r, size_t first, size_t end, const char *task, timing *s)
-{
-    *s = (timing) { .task = task };
-    for (size_t i = first; i < end; i++) {
-        const ts_jr_node *v = r->at[i].root;
-        if (!ts_record_is(&r->at[i], "verdict") || strcmp(ts_jr_text(v, "task", ""), task))
-            continue;
-        if (!says(v, "PASS") && !says(v, "PASS (common)") && !says(v, "AUDIT")) continue;
-        if (s->n < MEMBERS && !member_of(s, ts_jr_whole(v, "entrant", -1)))
-            s->m[s->n++] = (member) { .id = ts_jr_whole(v, "entrant", -1), .verdict = v };
-    }
-    for (size_t i = first; i < end; i++) {
-        const ts_jr_node *v = r->at[i].root;
-        if (!ts_record_is(&r->at[i], "time") || strcmp(ts_jr_text(v, "task", ""), task)) continue;
-        const int64_t w = ts_jr_whole(v, "workload", -1), n = ts_jr_whole(v, "workloads", -1);
-        member *const m = member_of(s, ts_jr_whole(v, "entrant", -1));
-        if (!m || w < 0 || w >= n || n > WORKLOADS) continue;
-        m->time[w] = v;
-        s->n_workloads = (int)n;
-    }
-    return s->n_workloads > 0;
-}
+enum { CALLS = 256 };
 
 static int calls_of(const ts_jr_node *time)
 {
@@ -72,86 +22,6 @@ static double call_of(const ts_jr_node *time, int i)
     double ns = 0;
     ts_jr_num(ts_jr_at(ts_jr_get(time, "ns"), (size_t)i), &ns);
     return ns;
-}
-
-/* ---- scores ---- */
-
-/* The worst error counts, of correctness stage and timed workloads: precision in some of them only
- * is worth nothing. */
-static double error_of(const timing *s, const member *m)
-{
-    double error = ts_jr_number(m->verdict, "p999", 0);
-    for (int w = 0; w < s->n_workloads; w++)
-        error = fmax(error, ts_jr_number(m->time[w], "error", 0));
-    return error;
-}
-
-/* An entrant under audit may be implausibly precise: it does not set the reference for others. */
-static double honest_error(const timing *s)
-{
-    double honest = 1;
-    for (int i = 0; i < s->n; i++)
-        if (!says(s->m[i].verdict, "AUDIT"))
-            honest = fmin(honest, fmax(error_of(s, &s->m[i]), 1e-6));
-    return honest;
-}
-
-/* Sums up robustness: the verdict lists [passed, all] per kind. */
-static void count_cells(const ts_jr_node *verdict, ts_score_in *in)
-{
-    const ts_jr_node *kinds = ts_jr_get(verdict, "robustness");
-    for (size_t i = 0; i < ts_jr_len(kinds); i++) {
-        int64_t           passed = 0, all = 0;
-        const ts_jr_node *cells = ts_jr_at(kinds, i);
-        ts_jr_int(ts_jr_at(cells, 0), &passed);
-        ts_jr_int(ts_jr_at(cells, 1), &all);
-        in->cells_passed += passed;
-        in->cells += all;
-    }
-}
-
-static double share_of(const ts_records *r, int64_t id)
-{
-    for (size_t i = 0; i < r->n; i++)
-        if (ts_record_is(&r->at[i], "entrant") && ts_jr_whole(r->at[i].root, "id", -1) == id)
-            return ts_jr_number(r->at[i].root, "share", 1);
-    return 1;
-}
-
-static bool put_score(const ts_records *r, const timing *s, const member *m, double honest,
-                      ts_sink to)
-{
-    ts_workload w[WORKLOADS] = { 0 };
-    for (int i = 0; i < s->n_workloads; i++)
-        if (m->time[i])
-            w[i] = (ts_workload) { ts_jr_number(m->time[i], "floor_ns", 0),
-                                   ts_jr_number(m->time[i], "time_ns", 0),
-                                   ts_jr_number(m->time[i], "lo_ns", 0),
-                                   ts_jr_number(m->time[i], "hi_ns", 0) };
-    ts_score_in in = { .correct = true,
-                       .audit = says(m->verdict, "AUDIT"),
-                       .workload = w,
-                       .n_workloads = (size_t)s->n_workloads,
-                       .error = error_of(s, m),
-                       .error_honest = honest,
-                       .workspace_bytes = ts_jr_number(m->verdict, "workspace_bytes", 0),
-                       .io_bytes = ts_jr_number(m->verdict, "io_bytes", 0) };
-    count_cells(m->verdict, &in);
-    ts_score v = ts_score_of(&in);
-    v.score *= share_of(r, m->id);
-    ts_jw *j = to.begin(to.to, "score");
-    ts_jw_int(j, "entrant", m->id);
-    ts_jw_text(j, "task", s->task);
-    ts_jw_num(j, "score", v.score);
-    ts_jw_num(j, "S", v.S);
-    ts_jw_num(j, "S_lo", v.S_lo);
-    ts_jw_num(j, "S_hi", v.S_hi);
-    ts_jw_num(j, "S_min", v.S_min);
-    ts_jw_num(j, "P", v.P);
-    ts_jw_num(j, "R", v.R);
-    ts_jw_num(j, "M", v.M);
-    ts_jw_text(j, "grade", ts_grade(in.correct, in.audit, v.score));
-    return to.commit(to.to);
 }
 
 /* ---- games: one for each workload of a match ---- */
@@ -180,14 +50,22 @@ static bool add_game(games *g, game one)
     return true;
 }
 
+/* Whether both were timed in workload w, on the same case: a scope may have one of its own. */
+static bool both_timed(const ts_member *a, const ts_member *b, int w)
+{
+    return a->time[w] && b->time[w] &&
+           !strcmp(ts_jr_text(a->time[w], "case", ""), ts_jr_text(b->time[w], "case", ""));
+}
+
 /* Pairs of a and b in those of the workloads [first, end) in which both were timed; false if there
  * are none. */
-static bool meet(const member *a, const member *b, int first, int end, int *n_pairs, ts_match *m)
+static bool meet(const ts_member *a, const ts_member *b, int first, int end, int *n_pairs,
+                 ts_match *m)
 {
-    static ts_pair pair[WORKLOADS * CALLS];
+    static ts_pair pair[TS_TIMED * CALLS];
     size_t         n = 0;
     for (int w = first; w < end; w++) {
-        if (!a->time[w] || !b->time[w]) continue;
+        if (!both_timed(a, b, w)) continue;
         const int calls = (int)fmin(calls_of(a->time[w]), calls_of(b->time[w]));
         for (int i = 0; i < calls; i++)
             pair[n++] = (ts_pair) { w - first, i, call_of(a->time[w], i), call_of(b->time[w], i) };
@@ -196,7 +74,8 @@ static bool meet(const member *a, const member *b, int first, int end, int *n_pa
     return n && ts_match_pairs(pair, n, 1, m);
 }
 
-static bool put_match(const timing *s, const member *a, const member *b, games *g, ts_sink to)
+static bool put_match(const ts_timed *s, const ts_member *a, const ts_member *b, games *g,
+                      ts_sink to)
 {
     ts_match m, one;
     int      n_pairs, n;
@@ -445,12 +324,10 @@ bool ts_derive_overall(const ts_records *r, ts_sink to)
 
 /* ---- all runs ---- */
 
-static bool put_timing(const ts_records *r, const timing *s, games *g, ts_sink to)
+static bool put_timing(const ts_records *r, const ts_timed *s, games *g, ts_sink to)
 {
-    const double honest = honest_error(s);
     const size_t first = g->n;
-    bool         ok = true;
-    for (int i = 0; i < s->n && ok; i++) ok = put_score(r, s, &s->m[i], honest, to);
+    bool         ok = ts_timed_put_scores(r, s, to);
     for (int a = 0; a < s->n && ok && s->n <= TS_CROWD; a++)
         for (int b = a + 1; b < s->n && ok; b++) ok = put_match(s, &s->m[a], &s->m[b], g, to);
     return ok && (g->n == first || put_rank(s->task, g->at + first, g->n - first, to));
@@ -484,7 +361,7 @@ static int timed_tasks(const ts_records *r, size_t first, size_t end, const char
 
 bool ts_derive(const ts_records *r, ts_sink to)
 {
-    timing     *s = malloc(sizeof *s);
+    ts_timed   *s = malloc(sizeof *s);
     games       g = { 0 };
     bool        ok = s != NULL, any = false, scored;
     size_t      end;
@@ -493,7 +370,7 @@ bool ts_derive(const ts_records *r, ts_sink to)
         end = end_of_run(r, first, &scored);
         const int n = scored ? 0 : timed_tasks(r, first, end, task);
         for (int i = 0; i < n && ok; i++) {
-            if (!collect(r, first, end, task[i], s)) continue;
+            if (!ts_timed_collect(r, first, end, task[i], s)) continue;
             any = true;
             ok = put_timing(r, s, &g, to);
         }

@@ -20,12 +20,12 @@ static ts_interval time_of(const ts_timing *s, const ts_judged *e, int w)
 
 static bool log_times(const ts_timing *s, const ts_judged *e, int w)
 {
+    char name[192];
+    if (!ts_is_timed(s, e, w)) return true; /* the score treats it as missing */
     const ts_floor    f = floor_of(s, w);
     const ts_interval t = time_of(s, e, w);
-    char              name[192];
     ts_case_string(s->task, s->workload[w], 0, name, sizeof name);
     name[strcspn(name, "@")] = 0;
-    if (!ts_is_timed(s, e, w)) return true; /* the score treats it as missing */
     ts_jw *j = ts_log_begin(s->run->log, "time");
     ts_jw_int(j, "entrant", e->id);
     ts_jw_text(j, "task", ts_run_label(s->run, s->task));
@@ -58,9 +58,10 @@ static bool log_times(const ts_timing *s, const ts_judged *e, int w)
 static void count_memory(const ts_timing *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
+        if (!ts_is_timed(s, e, w)) continue;
         const double io = s->task->cost(s->workload[w]).bytes;
         const double bytes = e->timed_workspace[w] + e->own_bytes[w];
-        if (!ts_is_timed(s, e, w) || bytes * e->io_bytes <= e->workspace_bytes * io) continue;
+        if (bytes * e->io_bytes <= e->workspace_bytes * io) continue;
         e->workspace_bytes = bytes;
         e->io_bytes = io;
     }
@@ -70,10 +71,11 @@ static void count_memory(const ts_timing *s, ts_judged *e)
 static void compare_with_floor(const ts_timing *s, ts_judged *e)
 {
     for (int w = 0; w < s->n_workloads; w++) {
+        char text[128];
+        if (!ts_is_timed(s, e, w)) continue;
         const ts_floor f = floor_of(s, w);
         const double   ns = time_of(s, e, w).mid;
-        char           text[128];
-        if (!ts_is_timed(s, e, w) || !ts_floor_beaten(f, ns)) continue;
+        if (!ts_floor_beaten(f, ns)) continue;
         snprintf(text, sizeof text,
                  "took %.2f of the least time possible on this machine, in workload %d",
                  ns / f.hard_ns, w);

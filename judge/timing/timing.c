@@ -90,7 +90,7 @@ static bool timed_call(ts_timing *s, ts_judged *e, ts_cage *cage, int k, ts_call
     const bool came = ts_cage_call(cage, 0, r);
     if (!e) return came;
     if (came && !r->fp_changed && r->status && instance <= HOSTILE &&
-        ts_observe_rejection(e, x->c, x->seed, r->status))
+        ts_observe_rejection(e, x->c, x->seed, r))
         return true;
     if (!came || r->status || r->fp_changed) return ts_observe_call(e, x->c, x->seed, r);
     e->n_calls++;
@@ -108,14 +108,45 @@ static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
     ts_run_plan_case(&plan, s->workload[s->w]);
     plan.aligned = true;
     plan.idle = idle;
+    plan.unsafe |= e->hidden; /* the judge's own code */
     plan.n_returned = idle ? NULL : &e->evidence.n_returned;
-    ts_cage *cage = ts_cage_start(&plan, why, sizeof why);
-    if (cage && idle) ts_cage_weigh_from_now(cage);
-    if (!cage || idle) return cage;
-    if (ts_cage_workspace(cage, 0, &r) && !r.status) ts_cage_weigh_from_now(cage);
-    else ts_cage_stop(&cage);
-    e->timed_workspace[s->w] = (double)r.workspace_bytes;
-    return cage;
+    for (;;) {
+        ts_cage *cage = ts_cage_start_patiently(&plan, why, sizeof why);
+        if (!cage && !idle) ts_observe_no_cage(e, why);
+        if (cage) ts_cage_weigh_from_now(cage);
+        if (!cage || idle) return cage;
+        if (ts_cage_workspace(cage, 0, &r) && !r.status) {
+            ts_cage_weigh_from_now(cage);
+            e->timed_workspace[s->w] = (double)r.workspace_bytes;
+            return cage;
+        }
+        ts_cage_stop(&cage);
+        ts_observe_call(e, s->workload[s->w], 0, &r);
+        if (!ts_observe_again(&e->evidence)) return NULL;
+    }
+}
+
+/* A Python entrant may compile on its first call, which is not kernel time: so it gets a warm-up
+ * call of the same shape, checked like the others. */
+static bool is_warm(ts_timing *s, ts_judged *e, ts_cage *cage)
+{
+    ts_call r;
+    return !ts_in_python(e->entrant.cls) || timed_call(s, e, cage, 0, &r);
+}
+
+/* Turn k, or 0 for the warm-up, in another cage if the machine disturbed it. False, with evidence:
+ * the entrant failed, or the machine is too busy. */
+static bool timed_turn(ts_timing *s, ts_judged *e, ts_cage **cage, int k, ts_call *r)
+{
+    bool ok = k ? timed_call(s, e, *cage, k, r) : is_warm(s, e, *cage);
+    while (!ok && ts_observe_again(&e->evidence)) {
+        ts_cage_stop(cage);
+        *cage = cage_for(s, e, false);
+        if (!*cage) return false;
+        ok = is_warm(s, e, *cage) && (!k || timed_call(s, e, *cage, k, r));
+    }
+    if (ok) e->evidence.n_busy = 0;
+    return ok;
 }
 
 /* Whether the case of turn k is in the entrant's scope, which may depend on parameters other than
@@ -150,22 +181,14 @@ static void take_turns(ts_timing *s, ts_cage **cage, int k)
     for (int i = 0; i < s->n; i++) {
         ts_judged *e = s->e[order[i]];
         if (!e->timed || !cage[order[i]] || !takes(s, e, k)) continue;
-        e->timed = timed_call(s, e, cage[order[i]], k, &r);
+        if (e->hidden && ts_anchor_skips(s, e, instance)) continue;
+        e->timed = timed_turn(s, e, &cage[order[i]], k, &r);
         if (!e->timed) ts_cage_stop(&cage[order[i]]); /* it may hold memory that others need */
         if (!e->timed || instance < 0) continue;
-        e->ns[s->w][instance] = r.ns;
+        e->ns[s->w][e->hidden ? e->n_ns[s->w]++ : instance] = r.ns;
         e->evidence.n_timed++;
         s->free_ns[order[i]][instance] = r.free_ns;
     }
-}
-
-/* A Python entrant may compile on its first call, which is not kernel time: so it gets a warm-up
- * call of the same shape, checked like the others. */
-static void warm_up(ts_timing *s, int i, ts_cage *cage)
-{
-    ts_call r;
-    if (ts_in_python(s->e[i]->entrant.cls) && !timed_call(s, s->e[i], cage, 0, &r))
-        s->e[i]->timed = false;
 }
 
 static ts_interval middle(const ts_timing *s, const double *of)
@@ -200,7 +223,7 @@ static void settle(ts_timing *s, int at)
     double     own = 0, late = 0;
     if (s->idle[k] && ts_has_idle(s, e->entrant.cls)) {
         own = middle(s, s->idle_ns[k]).mid;
-        late = late_ns(s, at, k);
+        if (!e->hidden) late = late_ns(s, at, k);
     }
     e->idle_ns[s->w] = own;
     e->late_ns[s->w] = late;
@@ -245,13 +268,11 @@ static void time_workload(ts_timing *s, int w)
         s->e[i]->evidence.n_to_time += s->n_instances;
         if ((cage[i] = cage_for(s, s->e[i], false))) continue;
         s->e[i]->timed = false;
-        ts_observe_failure(s->e[i], s->workload[w], 0, "protocol",
-                           "could not be started for timing");
     }
     draw_turns(s); /* when all cages are running */
     s->ahead = instances_of(s);
     for (int i = 0; i < s->n; i++)
-        if (cage[i]) warm_up(s, i, cage[i]);
+        if (cage[i]) s->e[i]->timed &= timed_turn(s, s->e[i], &cage[i], 0, NULL);
     const double bytes = s->task->cost(s->workload[w]).bytes;
     if (s->run->device == TS_CPU) s->gbs[w] = ts_run_measure(s->run, bytes);
     for (int k = 1; k <= s->n_turns; k++) {
@@ -274,10 +295,57 @@ static void time_workload(ts_timing *s, int w)
     for (int i = 0; i < N_IDLE; i++) ts_cage_stop(&s->idle[i]);
 }
 
+/* ---- a challenge ---- */
+
+/* Times these entrants together, with their anchors, and logs what is complete. */
+static bool time_entrants(ts_timing *s)
+{
+    int kept = 0;
+    if (s->n_workloads) ts_anchors_enter(s);
+    for (int w = 0; w < s->n_workloads && s->n; w++)
+        if (s->workload[w]) time_workload(s, w);
+    const bool anchored = ts_anchors_log(s);
+    for (int i = 0; i < s->n; i++)
+        if (s->e[i]->hidden) ts_built_free(&s->e[i]->built);
+        else if (s->e[i]->timed) s->e[kept++] = s->e[i];
+    s->n = s->n_workloads ? kept : 0;
+    return anchored && ts_timing_log(s);
+}
+
+/* Those with the same scope, on what the workloads that it excludes were adapted to. */
+static bool time_within(ts_timing *s, const ts_scope *scope)
+{
+    bool any = false;
+    s->n = 0;
+    for (int i = 0; i < s->run->n; i++) {
+        ts_judged *e = s->run->entrant[i];
+        if (e->task == s->task && e->timed && !strcmp(e->scope.text, scope->text)) s->e[s->n++] = e;
+    }
+    for (int w = 0; w < s->n_workloads; w++) {
+        const ts_case *own = ts_run_workload_within(s->task, scope, s->number[w]);
+        s->workload[w] = own == &s->task->cases()[s->number[w]] ? NULL : own;
+        any |= s->workload[w] != NULL;
+    }
+    return !any || time_entrants(s);
+}
+
+static bool time_scopes(ts_timing *s)
+{
+    bool ok = true;
+    for (int i = 0; i < s->run->n && ok; i++) {
+        const ts_judged *e = s->run->entrant[i];
+        bool             first = e->task == s->task && e->timed && *e->scope.text;
+        for (int k = 0; k < i && first; k++)
+            first = s->run->entrant[k]->task != s->task || !s->run->entrant[k]->timed ||
+                    strcmp(s->run->entrant[k]->scope.text, e->scope.text) != 0;
+        if (first) ok = time_within(s, &e->scope);
+    }
+    return ok;
+}
+
 bool ts_run_time(ts_run *c, const ts_task *t)
 {
     ts_timing *s = calloc(1, sizeof *s);
-    int        kept = 0;
     if (!s) return false;
     *s = (ts_timing) { .run = c, .task = t, .n_instances = ts_timing_rule_of(c)->instances };
     for (int i = 0; i < c->n; i++)
@@ -288,11 +356,7 @@ bool ts_run_time(ts_run *c, const ts_task *t)
     ts_progress_stage(&c->progress, "timing", "", t->name);
     if (!c->only) s->n_workloads = ts_run_workloads(c, t, s->number);
     for (int w = 0; w < s->n_workloads; w++) s->workload[w] = &t->cases()[s->number[w]];
-    for (int w = 0; w < s->n_workloads && s->n; w++) time_workload(s, w);
-    for (int i = 0; i < s->n; i++)
-        if (s->e[i]->timed) s->e[kept++] = s->e[i];
-    s->n = s->n_workloads ? kept : 0;
-    const bool ok = ts_timing_log(s);
+    const bool ok = time_entrants(s) && time_scopes(s);
     free(s);
     return ok;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timing.h - one challenge being timed; private to workload.c, timing.c and times.c. */
+/* timing.h - one challenge being timed; private to workload.c, timing.c, times.c and
+ * anchor.c. */
 #ifndef TS_TIMING_H
 #define TS_TIMING_H
 
@@ -23,9 +24,9 @@ enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
 typedef struct ts_timing {
     ts_run        *run;
     const ts_task *task;
-    int            n, n_workloads, n_instances;
+    int            n, n_entrants, n_workloads, n_instances; /* n: with the anchors, which follow */
     ts_judged     *e[TS_MOST_ENTRANTS];
-    const ts_case *workload[TS_WORKLOADS];
+    const ts_case *workload[TS_WORKLOADS]; /* NULL: not for these entrants */
     int            number[TS_WORKLOADS];
     double         gbs[TS_WORKLOADS]; /* bandwidth for its bytes, measured before and after */
     double         work;              /* of the whole run, so far */
@@ -45,7 +46,7 @@ typedef struct ts_timing {
 /* Whether the workload is in the entrant's scope. */
 static inline bool ts_is_timed(const ts_timing *s, const ts_judged *e, int w)
 {
-    return ts_scope_takes(&e->scope, s->task, s->workload[w]);
+    return s->workload[w] && ts_scope_takes(&e->scope, s->task, s->workload[w]);
 }
 
 /* Whether the time includes launch and wait overhead, as the judge's clock does. A sealed entrant
@@ -54,6 +55,12 @@ static inline bool ts_has_idle(const ts_timing *s, ts_class cls)
 {
     return s->run->device == TS_CUDA && cls != TS_GPU_SEALED;
 }
+
+/* Adds the anchors that the entrants of this challenge need. */
+void ts_anchors_enter(ts_timing *s);
+/* Whether an anchor is not called for this instance. */
+bool ts_anchor_skips(const ts_timing *s, const ts_judged *e, int instance);
+bool ts_anchors_log(ts_timing *s);
 
 /* Logs the times of the entrants that were timed, sums up their memory, and records those that are
  * faster than the floor. */
