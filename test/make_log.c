@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make_log.c - `make_log PATH [full|failures|untimed|backwards|empty|TASKSxENTRANTS[xANSWERS]]`:
- * a log as a run would leave it, for the tests of the board and the page, with simulated times.
+/* make_log.c - `make_log PATH [KIND [PART]]`: a log as a run would leave it, for the tests of the
+ * board and the page. All times are simulated.
  *
- * The named kinds have 8 entrants with hostile names and sources, and 3 tasks; 10x14 has ten
- * challenges and 14 entrants with the names of models, most of which pass most challenges. 23x40x3
- * has 3 answers per entrant and challenge: the 14 challenges on the CPU, and 9 of them on a GPU. */
+ * KIND full (default), old, failures, untimed, backwards and empty: 8 entrants with hostile names
+ * and sources, and 3 tasks; "old" lacks the members and records that logs of version 0.2 lack.
+ * "models": 6 entrants and 8 challenges, with failures of several kinds. TASKSxENTRANTS[xANSWERS]:
+ * 10x14 has ten challenges and 14 entrants with the names of models, most of which pass most
+ * challenges; 23x40x3 has 3 answers per entrant and challenge: the 14 challenges on the CPU, and 9
+ * of them on a GPU.
+ *
+ * PART "cpu" or "cuda": only those challenges. "later": another run of the same entrants, in which
+ * some do better or worse. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
+#include "make_log_told.h"
 #include "make_log_world.h"
 #include "match.h"
 #include "quantile.h"
@@ -18,7 +25,8 @@
 #include "score.h"
 #include "sha256.h"
 
-static ts_log *the_log;
+static ts_log     *the_log;
+static const char *part = ""; /* cpu, cuda, later */
 
 static void commit(void)
 {
@@ -59,13 +67,14 @@ static void run(void)
     ts_jw *w = ts_log_begin(the_log, "run");
     ts_jw_text(w, "version", TS_VERSION);
     ts_jw_text(w, "machine", "AMD EPYC 9654 (2 cores of a virtual machine), Linux 6.18, 62 GiB");
+    if (!strcmp(part, "cuda")) ts_jw_text(w, "device", "NVIDIA H200, driver 570.1");
     ts_jw_text(w, "badge", "reduced");
     ts_jw_text(w, "commit", "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef");
     ts_jw_text(w, "depth", "normal");
     ts_jw_text(w, "started", "2026-01-15T09:30:00Z");
     ts_jw_open(w, "floors", '{');
-    ts_jw_num(w, "memory_gbs", 24.9);
-    ts_jw_num(w, "gflops", 148);
+    ts_jw_num(w, "memory_gbs", !strcmp(part, "cuda") ? 4400 : 24.9);
+    ts_jw_num(w, "gflops", !strcmp(part, "cuda") ? 51000 : 148);
     ts_jw_num(w, "call_ns", 480);
     ts_jw_close(w, '}');
     ts_jw_open(w, "guarantees", '[');
@@ -109,10 +118,10 @@ static void source(int who, int task, int answer)
     static const char trap[] =
         "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>\n"
         "<!--<script>\n/* \xe2\x80\xae backwards */ ]]> & &amp; &lt;b&gt;bold&lt;/b&gt;\n";
-    const bool  hostile = !crowded && who == 4;
+    const bool  hostile = !crowded && !models && who == 4;
     const char *text = hostile ? trap : code;
     char        file[64], hash[65];
-    if (!crowded && who == 0) return; /* a library has none */
+    if (!crowded && !models && who == 0) return; /* a library has none */
     snprintf(file, sizeof file, "%.*s.%s", (int)strcspn(TASKS[task], "/"), TASKS[task],
              !strcmp(language_of(who, task), "python") ? "py"
              : on_gpu(task)                            ? "cu"
@@ -159,14 +168,6 @@ static void entrant(int who, int task, int answer)
     source(who, task, answer);
 }
 
-static void ratio(ts_jw *w, const char *key, int passed, int all)
-{
-    ts_jw_open(w, key, '[');
-    ts_jw_int(w, NULL, passed);
-    ts_jw_int(w, NULL, all);
-    ts_jw_close(w, ']');
-}
-
 static void flaw(ts_jw *w, int task, const char *reason)
 {
     char       which[160], replay[240];
@@ -194,8 +195,34 @@ static void flaw(ts_jw *w, int task, const char *reason)
     ts_jw_num(w, "bound", 3.1e-5);
 }
 
+/* The library, and a textbook version of the class, as shares of the limit. */
+static double best_of(const char *kind)
+{
+    return models && strstr(kind, "python") ? .2 : .9;
+}
+
+static double text_of(const char *kind)
+{
+    return models && strstr(kind, "python") ? .05 : .3;
+}
+
+static void anchors(int task)
+{
+    static const char *const kinds[] = { "c", "python", "cuda", "python-gpu" };
+    for (int i = on_gpu(task) ? 2 : 0; i < (on_gpu(task) ? 4 : 2); i++)
+        for (int k = 0; k < N_WORKLOADS; k++) {
+            ts_jw *w = ts_log_begin(the_log, "anchor");
+            ts_jw_text(w, "task", TASKS[task]);
+            ts_jw_text(w, "kind", kinds[i]);
+            ts_jw_text(w, "workload", case_of(task, k));
+            ts_jw_num(w, "text_ns", floor_ns(task, k) / text_of(kinds[i]));
+            ts_jw_num(w, "best_ns", floor_ns(task, k) / best_of(kinds[i]));
+            commit();
+        }
+}
+
 /* Whose answers to the last task are right by the usual contract only. */
-enum { COMMON = 1 };
+enum { COMMON = 1, UNTIMED = 2 }; /* and who is not timed, among the models */
 
 static void broken_rule(ts_jw *w)
 {
@@ -207,6 +234,18 @@ static void broken_rule(ts_jw *w)
     ts_jw_text(w, "replay",
                "touchstone judge --challenge softmax_topk --case "
                "'softmax_topk/f32/rows=9,vocab=33,k=8/ties@0x5eed' a/path/to/a/shared/library.so");
+}
+
+/* Counts, faults, and why there is no time. */
+static void tell(ts_jw *w, int who, int task, const char *reason, bool common, bool right,
+                 bool built)
+{
+    const int  all = 201, bad = right ? 5 * common : 9 + 16 * ((who + task) % 8);
+    const bool hang = !strcmp(reason, "hang");
+    counts(w, built ? all - bad - 60 * hang : 0, built ? all - 60 * hang : 0, all);
+    faults(w, who, task, common ? "canon" : reason, built ? bad : 0);
+    if (models && who == UNTIMED && task == 2 && right)
+        ts_jw_text(w, "not_timed", "no timed workload within the declared offers");
 }
 
 static void verdict(int who, int task, int answer)
@@ -240,6 +279,7 @@ static void verdict(int who, int task, int answer)
                                : 0,
               many[i]);
     ts_jw_close(w, '}');
+    if (!old) tell(w, who, task, reason, common, f > 0, built);
     ts_jw_int(w, "calls", built ? 192 + N_WORKLOADS * n_calls : 0);
     if (built) {
         ts_jw_num(w, "worst",
@@ -292,8 +332,13 @@ static void times(int who, int task, int answer, ts_workload *out)
 
 static void score(int who, int task, int answer, const ts_workload *t)
 {
+    const char *kind = class_of(who, task);
+    ts_anchors  anchor[N_WORKLOADS];
+    for (int k = 0; k < N_WORKLOADS; k++)
+        anchor[k] = (ts_anchors) { t[k].floor_ns / text_of(kind), t[k].floor_ns / best_of(kind) };
     const ts_score_in in = { .correct = true,
                              .workload = t,
+                             .anchor = anchor,
                              .n_workloads = N_WORKLOADS,
                              .error = 0.015 + 0.01 * who,
                              .error_honest = 0.02,
@@ -304,7 +349,7 @@ static void score(int who, int task, int answer, const ts_workload *t)
                                                            : 0,
                              .io_bytes = 8 << 20 };
     ts_score          s = ts_score_of(&in);
-    s.score *= share(who, task);
+    s.score *= sqrt(share(who, task));
     ts_jw *w = ts_log_begin(the_log, "score");
     ts_jw_int(w, "entrant", id_of(who, task, answer));
     ts_jw_text(w, "task", TASKS[task]);
@@ -313,6 +358,7 @@ static void score(int who, int task, int answer, const ts_workload *t)
     ts_jw_num(w, "S_lo", s.S_lo);
     ts_jw_num(w, "S_hi", s.S_hi);
     ts_jw_num(w, "S_min", s.S_min);
+    if (!old) ts_jw_num(w, "speed", s.speed), ts_jw_num(w, "of_best", s.of_best);
     ts_jw_num(w, "P", s.P);
     ts_jw_num(w, "R", s.R);
     ts_jw_num(w, "M", s.M);
@@ -387,7 +433,8 @@ static void rank(const char *name, int task, const ts_game *g, size_t n)
 
 static bool timed(int who, int task)
 {
-    return people[who].at[task].fraction > 0 && people[who].at[task].fraction <= 1.02;
+    return people[who].at[task].fraction > 0 && people[who].at[task].fraction <= 1.02 &&
+           !(models && who == UNTIMED && task == 2);
 }
 
 /* An entrant that could not be read has no challenge. */
@@ -413,16 +460,20 @@ static void judge(const char *kind)
     if (backwards) unread();
     for (int task = 0; task < n_tasks; task++) {
         const size_t from = n_games;
+        if (!strcmp(part, on_gpu(task) ? "cpu" : "cuda")) continue;
+        if (!old && !backwards && strcmp(kind, "untimed")) anchors(task);
         for (int i = 0; i < n_people; i++) {
             const int    who = backwards ? n_people - 1 - i : i;
             const double f = people[who].at[task].fraction;
             if (f < 0 || (!strcmp(kind, "failures") && f > 0)) continue;
             for (int answer = 0; answer < n_answers; answer++) {
                 const double here = outcome_of(who, task, answer).fraction;
+                if (answer && who == 4 && task == 0) continue; /* k = 1 */
                 entrant(who, task, answer);
                 verdict(who, task, answer);
                 verdicts++;
                 if (here <= 0 || !strcmp(kind, "untimed") || backwards) continue;
+                if (models && who == UNTIMED && task == 2) continue;
                 times(who, task, answer, t);
                 if (here <= 1.02) score(who, task, answer, t);
             }
@@ -433,7 +484,7 @@ static void judge(const char *kind)
                 if (timed(a, task) && timed(b, task)) match(a, b, task);
         rank(TASKS[task], task, games + from, n_games - from);
     }
-    rank("overall", 0, games, n_games);
+    rank("overall", !strcmp(part, "cuda") ? CPU_TASKS : 0, games, n_games);
     ts_jw *w = ts_log_begin(the_log, "reveal");
     ts_jw_text(w, "seed", "00112233445566778899aabbccddeeff");
     commit();
@@ -448,6 +499,15 @@ int main(int argc, char **argv)
     const char *kind = argc > 2 ? argv[2] : "full";
     if (argc < 2) return 2;
     memcpy(people, HOSTILE, sizeof HOSTILE);
+    part = argc > 3 ? argv[3] : "";
+    models = !strcmp(kind, "models");
+    old = !strcmp(kind, "old");
+    if (models || old) kind = "full";
+    if (models) {
+        memcpy(people, MODELS, sizeof MODELS);
+        n_people = N_MODELS;
+        n_tasks = MODEL_TASKS;
+    }
     if (sscanf(kind, "%dx%dx%d", &n_tasks, &n_people, &n_answers) >= 2) {
         if (n_tasks < 1 || n_tasks > MOST_TASKS || n_people < 1 || n_people > MOST_PEOPLE ||
             n_answers < 1 || n_answers > MOST_ANSWERS)
@@ -456,6 +516,10 @@ int main(int argc, char **argv)
         n_calls = 16;
         kind = "full";
         crowd();
+    }
+    if (!strcmp(part, "later")) {
+        change(people, n_tasks);
+        people[n_people - 1].name = "kestrel-2";
     }
     the_log = ts_log_open(argv[1], NULL, why);
     if (!the_log) return fprintf(stderr, "make_log: %s: %s\n", argv[1], why), 3;

@@ -13,6 +13,8 @@
 
 enum {
     N_TASKS = 3,
+    MODEL_TASKS = 8,
+    N_MODELS = 6,
     CPU_TASKS = 14,
     MOST_TASKS = 23,
     MOST_PEOPLE = 40,
@@ -52,7 +54,8 @@ static const char *const CASES[N_TASKS][N_WORKLOADS] = {
     { "f32/rows=512,cols=768,pad=0/normal", "f32/rows=2048,cols=1024,pad=8/normal",
       "bf16/rows=512,cols=768,pad=0/normal", "bf16/rows=1024,cols=4096,pad=0/offset" },
     { "f32/rows=16,vocab=32000,k=8/normal", "f32/rows=64,vocab=50257,k=50/normal",
-      "bf16/rows=16,vocab=128256,k=8/peaked", "bf16/rows=64,vocab=50257,k=1/ties" },
+      "bf16/rows=16,vocab=128256,k=8/peaked",
+      "bf16/q=4096,k=4096,batch=2,q_heads=32,kv_heads=8,head_dim=128,mask=1,window=1024/MWMWMW" },
 };
 
 /* How an entrant does in a task: the fraction of the floor it reaches, or why it fails. */
@@ -94,8 +97,96 @@ static const person HOSTILE[] = {
       { { 0, "build" }, { 0, "seal" }, { 0, "unwritten" } } },
 };
 
+/* Six models that answer eight challenges; reasons of failures, and what was not entered. */
+static const person MODELS[] = {
+    { "orion-5-large-thinking",
+      "Northwind",
+      "python",
+      "python",
+      { { .19, "" },
+        { .17, "" },
+        { .21, "" },
+        { .16, "" },
+        { .11, "" },
+        { .14, "" },
+        { .18, "" },
+        { 0, "value" } } },
+    { "heron-3-preview",
+      "Acme Research",
+      "python",
+      "python",
+      { { .15, "" },
+        { .12, "" },
+        { .09, "" },
+        { .14, "" },
+        { 0, "value" },
+        { .12, "" },
+        { .11, "" },
+        { 0, "value" } } },
+    { "quartz-coder-480b",
+      "Contoso",
+      "python",
+      "python",
+      { { .11, "" },
+        { 0, "crash" },
+        { .04, "" },
+        { .1, "" },
+        { .09, "" },
+        { .03, "" },
+        { 0, "hang" },
+        { .08, "" } } },
+    { "lumen-2",
+      "Initech",
+      "python",
+      "python",
+      { { .06, "" },
+        { .05, "" },
+        { 0, "unwritten" },
+        { .07, "" },
+        { -1, "" },
+        { .06, "" },
+        { -1, "" },
+        { .05, "" } } },
+    { "teal-oss-120b",
+      "Umbrella Labs",
+      "python",
+      "python",
+      { { .02, "" },
+        { 0, "value" },
+        { .03, "" },
+        { .02, "" },
+        { -1, "" },
+        { 0, "value" },
+        { -1, "" },
+        { 0, "value" } } },
+    { "kestrel",
+      "Contoso",
+      "python",
+      "python",
+      { { 0, "value" },
+        { 0, "build" },
+        { 0, "value" },
+        { .015, "" },
+        { 0, "crash" },
+        { 0, "value" },
+        { -1, "" },
+        { 0, "value" } } },
+};
+
+/* What a later run has: a fixed answer, a broken one, a faster entrant, and another last entrant.
+ */
+static void change(person *p, int n)
+{
+    p[1].at[n > 4 ? 4 : n - 1] = (outcome) { .13, "" };
+    p[2].at[0] = (outcome) { 0, "value" };
+    for (int task = 0; task < n; task++)
+        if (p[3].at[task].fraction > 0) p[3].at[task].fraction *= 1.6;
+}
+
 static int    n_tasks = N_TASKS, n_people = sizeof HOSTILE / sizeof *HOSTILE, n_calls = MOST_CALLS;
 static int    n_answers = 1;
+static bool   old; /* without counts, faults, words and anchors, as logs were */
+static bool   models;
 static bool   crowded; /* without bootstrap intervals: 9360 matches would take minutes */
 static person people[MOST_PEOPLE];
 static double calls[MOST_PEOPLE][MOST_TASKS][N_WORKLOADS][MOST_CALLS];

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """page.py BUILD [SHOTS] - the report's page and site in headless Chromium, at three widths, light and dark.
 
-The board is first and fits, names are whole, columns have names, every term is explained, text has contrast, tables
-sort, filters count again, links lead somewhere, sources and prompts are shown as they are, nothing is said on the
-console. SHOTS: a folder for screenshots and a print; then large boards are tested too.
+Findings, board and head to head are first and fit, names are whole, columns have names, every term is explained, text
+has contrast, tables sort, filters count again, links lead somewhere, sources and prompts are shown as they are, nothing
+is said on the console; page_views.py has the tests of single views. SHOTS: a folder for screenshots and a print; then large boards are tested too.
 page.py BUILD --shoot LOG STEM: the first screen of a log's page as STEM-light.png and STEM-dark.png.
 page.py BUILD --tour LOG STEM: screens of its site, of at least 16 entrants: STEM-PAGE-WIDTH-MODE.png.
 Speaks the DevTools protocol over two pipes; needs no package."""
@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import zlib
+
+import page_views
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -111,9 +113,9 @@ class Browser:
 
 
 # Logs of make_log, and the pictures on their pages while challenges are folded.
-KINDS = {"full": 12, "failures": 2, "untimed": 3, "empty": 0, "1x1": 4, "10x14": 0, "23x5x2": 0, "14x40": 0, "23x40x3": 0}
+KINDS = {"full": 12, "old": 12, "failures": 0, "untimed": 3, "empty": 0, "1x1": 4, "models": 0, "10x14": 0, "23x5x2": 0, "14x40": 0, "23x40x3": 0}
 SOON = [kind for kind in KINDS if "x40" not in kind]  # those take most of the time: with a folder for the pictures
-SITES = {"full": 5, "untimed": 6, "23x5x2": 3}  # whose sites are tested, and the place of the entrant that is looked at
+SITES = {"full": 5, "untimed": 6, "models": 2, "23x5x2": 3}  # whose sites are tested, and the place of the entrant that is looked at
 WIDTHS = (1280, 820, 390)
 
 
@@ -136,9 +138,9 @@ def sorting(b):
     b.run(press.format("Score"))
     expect(down[0] == "touchstone" and b.run(NAMES)[-1] == "touchstone", f"clicks on Score did not sort: {down}")
     expect(b.run("document.querySelectorAll('#scoreboard th[aria-sort]').length") == 1, "more than one column says it is sorted")
-    b.run(press.format("Speed"))
+    b.run(press.format("Of limit"))
     fast = b.run(NAMES)
-    b.run(press.format("Speed"))
+    b.run(press.format("Of limit"))
     slow = b.run(NAMES)
     expect(fast[-1] == slow[-1] and fast[0] == slow[-2], f"an entrant without a speed is not last: {fast}, {slow}")
     b.run(press.format("softmax topk"))
@@ -146,10 +148,10 @@ def sorting(b):
     b.run("document.querySelector('.copy').click()")
     said = b.run("document.querySelector('.copy').textContent + ' ' + getSelection()")
     expect(said.startswith(("copied touchstone judge --replay", "selected touchstone judge --replay")), f"copy: {said}")
-    choose = "{{ const s = document.querySelectorAll('#matches select')[{}]; s.selectedIndex = s.options.length - 1; s.dispatchEvent(new Event('change')); }}"
-    b.run(choose.format(0))
+    choose = "{{ const s = document.querySelector('#matches {}'); s.selectedIndex = s.options.length - 1; s.dispatchEvent(new Event('change')); }}"
+    b.run(choose.format("select"))
     expect(b.run("document.querySelectorAll('.matrix tbody tr').length") == 4, "the last challenge's matrix has another number of rows")
-    b.run(choose.format(1))
+    b.run(choose.format(".one select"))
     expect(b.run("document.querySelector('.against').textContent").startswith("touchstone0\u20131\u20130"), "the last entrant did not lose to the first")
 
 
@@ -238,9 +240,10 @@ def records(log, kind):
 
 def board_first(b, where):
     order = b.run("[...document.getElementById('page').children].map(e => e.tagName + '#' + e.id)")
-    expect(order[:2] == ["HEADER#", "SECTION#scoreboard"], f"{where}: the board is not the first section: {order}")
-    top = b.run("document.querySelector('#scoreboard .box').getBoundingClientRect().top")
-    expect(top < 450, f"{where}: the board begins {top} px below the top")
+    expect(order[:3] == ["HEADER#", "SECTION#findings", "SECTION#scoreboard"], f"{where}: findings and board are not the first sections: {order}")
+    expect(len(order) < 4 or order[3] == "SECTION#matches" or "1x1" in where, f"{where}: head to head does not follow the board: {order}")
+    top = b.run("document.querySelector('#findings h2').getBoundingClientRect().top")
+    expect(top < 260, f"{where}: the findings begin {top} px below the top")
 
 
 def plain(task):
@@ -262,16 +265,16 @@ def filters(b, log, where):
         expect((key in names) == (len(some[key]) > 1), f"{where}: filters {names}, but {key} is one of {some[key]}")
         for value in some[key] if len(some[key]) > 1 else []:
             b.run(choose % (value, key))
-            now = [r for r in entrants if of(r) == value and (key == "device" or len(some["device"]) < 2 or device(r) == "cpu")]
+            now = [r for r in entrants if of(r) == value]
             people = {}
             for r in now:
-                mine = people.setdefault((r["name"], r["author"], "" if "sample" in r else r["class"]), set())
+                mine = people.setdefault((r["name"], r["author"]), set())
                 mine |= {r["task"]} if r["id"] in right else set()
             want = sorted([clean(k[0]), len(v)] for k, v in people.items())
             got = sorted(b.run(shown))
             expect(got == want, f"{where}: {key} {value}: {got}, expected {want}")
         if len(some[key]) > 1:
-            b.run(choose % ("cpu" if key == "device" else "all", key))
+            b.run(choose % ("all", key))
 
 
 def folded(b, log, where):
@@ -284,9 +287,10 @@ def folded(b, log, where):
 
 
 def explained(b, log, where):
-    """Every column has its name, every verdict, class, grade and weight its meaning, in sight."""
+    """Every column has its name; every verdict, class, grade and weight its meaning, folded at first."""
+    expect(b.run("document.getElementById('terms').open") is False, f"{where}: the legend is not folded")
+    b.run("document.getElementById('terms').open = true")
     tasks = list(dict.fromkeys(plain(r["task"]) for r in records(log, "entrant")))
-    tasks = [t for t in tasks if "cuda" not in t] or tasks  # a device at a time
     heads = b.run("[...document.querySelectorAll('#scoreboard th.task')].filter(e => e.checkVisibility()).map(e => e.innerText.replace(/\\s+/g, ' '))")
     labels = b.run("[...document.querySelectorAll('#scoreboard tbody tr:first-child td.heat')].map(e => getComputedStyle(e, '::before').content.slice(1, -1))")
     expect(tasks in (heads, labels), f"{where}: the challenges' columns are named {heads}, {labels}")
@@ -300,11 +304,12 @@ def explained(b, log, where):
     weights = {k: int(v) / 100 for k, v in re.findall(r"(Speed|Robustness|Precision|Memory) (\d+) %", score)}
     expect(len(weights) == 4, f"{where}: weights {weights}")
     share = {r["id"]: r.get("share", 1) for r in records(log, "entrant")}
-    for r in records(log, "score"):
-        want = 1000 * share[r["entrant"]] * math.prod(r[k[0]] ** w for k, w in (("S", weights["Speed"]), ("R", weights["Robustness"]), ("P", weights["Precision"]), ("M", weights["Memory"])))
+    for r in (r for r in records(log, "score") if "speed" in r):
+        want = share[r["entrant"]] ** 0.5 * math.prod(r[k] ** w for k, w in (("speed", weights["Speed"]), ("R", weights["Robustness"]), ("P", weights["Precision"]), ("M", weights["Memory"])))
         expect(abs(want - r["score"]) < 1e-6 * want, f"{where}: by the weights shown, a score of {r['score']} would be {want}")
     reasons = {r["reason"] for r in records(log, "verdict") if r["reason"]}
     bare = b.run("[...document.querySelectorAll('.flaw .reason')].map(e => e.textContent)")
+    b.run("document.getElementById('terms').open = false")
     expect(not reasons & set(bare), f"{where}: a reason without words: {bare}")
 
 
@@ -343,6 +348,9 @@ def site(b, build, log, folder, place, widths):
             expect(not list(b.complaints()), f"{where}: {list(b.complaints())}")
         for link in b.run("[...new Set([...document.querySelectorAll('#page a')].map(e => e.getAttribute('href')))]"):
             file, _, part = link.partition("#")
+            if part.startswith("pair-") and not file:
+                expect(all(0 < int(n) <= b.run("ABOUT.entrants.length") for n in part.split("-")[1:]), f"{page.name}: a link to {link}")
+                continue
             expect((page.parent / file).resolve().is_file() if file else b.run(f"!!document.getElementById({json.dumps(part)})"), f"{page.name}: a link to {link}, which is not there")
     b.load(folder / "index.html")
     links = b.run("[...document.querySelectorAll('td.heat a')].map(e => e.getAttribute('href')).filter((h, i) => i % 7 == 0).slice(0, 12)")
@@ -422,14 +430,14 @@ def small(path):
 
 
 def shoot(build, log, stem):
-    """Head, board and what its terms mean, at 1280 px."""
+    """Head, findings, board and head to head, at 1280 px."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as tmp:
         tmp = pathlib.Path(tmp)
         subprocess.run([build / "touchstone", "report", log, "--out", tmp], check=True, stdout=subprocess.DEVNULL)
         b = Browser(next(filter(None, map(shutil.which, BROWSERS))), tmp / "home")
         for mode in ("light", "dark"):
             b.load(tmp / "index.html", dark=mode == "dark")
-            b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('.key-box').getBoundingClientRect().bottom + 24"))
+            b.shot(pathlib.Path(f"{stem}-{mode}.png"), b.run("document.querySelector('#matches, #scoreboard + section, #scoreboard').getBoundingClientRect().bottom + 24"))
             small(f"{stem}-{mode}.png")
         b.close()
 
@@ -489,6 +497,7 @@ def main():
                     board_first(b, where)
                     explained(b, log, where)
                     filters(b, log, where)
+                    page_views.cases(b, log, where)
                 layout(b, where)
                 if width < 560 and "x" in kind and kind != "1x1":
                     unfolds(b, where)
@@ -506,10 +515,14 @@ def main():
                 expect(not list(b.complaints()), f"after the clicks: {list(b.complaints())}")
                 b.load(index)
                 (shots / "full.pdf").write_bytes(base64.b64decode(b.page("Page.printToPDF", preferCSSPageSize=True)["data"]))
+            page_views.of_kind(b, index, log, kind)
             print(f"{kind}: three widths, light and dark")
         for kind, place in SITES.items():
             site(b, build, tmp / f"{kind}.log", tmp / f"{kind}-site", place, WIDTHS)
             print(f"{kind}: a site of {len(list((tmp / f'{kind}-site').glob('**/*.html')))} pages")
+        page_views.changes(b, build, tmp, layout, WIDTHS)
+        page_views.devices(b, build, tmp, layout)
+        print("two logs side by side; a CPU and a GPU log on one board")
         b.close()
     return 0
 

@@ -22,7 +22,8 @@ for kind in full failures untimed backwards empty; do
 done
 report "$tmp/full" || fail 'no tables without --out'
 grep -q '^  1  touchstone  *host  *3/3 ' "$tmp/out" || fail 'touchstone is not first'
-grep -q 'speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05' "$tmp/out" || fail 'no weights'
+grep -q 'x robustness^0.15 x precision^0.10 x memory^0.05 x share^0.5' "$tmp/out" || fail 'no weights'
+awk '/^  passed is of all 3 challenges, and ranks; of those entered/ { on = 1 } on && /^    .*red.* 1\/2 *$/ { n++ } END { exit n != 1 }' "$tmp/out" || fail 'passed of entered is not said'
 grep -q '^badge reduced: 5 of 7 guarantees verified$' "$tmp/out" || fail 'no badge'
 for word in sealed host python 'PASS (common)' AUDIT; do
     grep -q "^  $word: [A-Za-z]" "$tmp/out" || fail "$word is not explained"
@@ -44,7 +45,7 @@ grep -q 'equal logits are ordered by index' "$tmp/out" || fail 'no word of a bro
 grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32 && dtype == f32' || fail 'no word of a scope'
 
 report "$tmp/untimed" || fail 'no tables without times'
-grep -q '^  1  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
+grep -q '^  1  touchstone  *host  *3/3  *-  *-  *-  *- *$' "$tmp/out" || fail 'a score without times'
 
 ! grep -q '^     workload ' "$tmp/out" || fail 'times of a run without times'
 "$build/test/make_log" "$tmp/one" 1x1
@@ -55,7 +56,7 @@ grep -q '^  1  touchstone .* 133/133    - -$' "$tmp/out" || fail 'the robustness
 report "$tmp/backwards" || fail 'no tables of failures before passes'
 awk '/^softmax_topk/ { on = 1 } on && /PASS/ && fail { exit 1 } on && /^ .* FAIL / { fail = NR } END { exit !fail }' \
     "$tmp/out" || fail 'FAIL stands above PASS'
-grep -q '^  [0-9]  touchstone  *host  *3/3  *-  *-  *- *$' "$tmp/out" || fail 'an entrant that could not be read counts against others'
+grep -q '^  [0-9]  touchstone  *host  *3/3  *-  *-  *-  *- *$' "$tmp/out" || fail 'an entrant that could not be read counts against others'
 grep -q '^Not judged$' "$tmp/out" || fail 'entrants that could not be read have no table'
 
 head -c -20 "$tmp/full" >"$tmp/torn"

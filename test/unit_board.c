@@ -214,11 +214,102 @@ TEST(ratings_at_the_edges)
 
 /* ---- score ---- */
 
+/* Times of a workload whose floor is 100, best known time 400 and textbook's 6400. */
+static const ts_anchors USUAL = { 6400, 400 };
+
+static double place(double ns)
+{
+    return ts_place(ns, 100, USUAL);
+}
+
+static void near_to(double got, double want)
+{
+    if (!(fabs(got - want) < 1e-9)) fail_msg("got %.12g, want %.12g", got, want);
+}
+
+TEST(places_on_the_scale)
+{
+    near_to(place(6400), 250);
+    near_to(place(12800), 125);
+    near_to(place(1600), 525); /* half of the way, in factors */
+    near_to(place(400), 800);
+    near_to(place(200), 900);
+    near_to(place(100), 1000);
+    near_to(place(50), 1000);
+    near_to(place(1e12), 1); /* a PASS never has 0 */
+    near_to(place(0), 1);
+    near_to(place(NAN), 1);
+    near_to(ts_place(400, 0, USUAL), 1);
+    near_to(ts_place(100, 10, (ts_anchors) { 100, 400 }), 800); /* the textbook is the best known */
+    near_to(ts_place(400, 10, (ts_anchors) { 100, 400 }), 200);
+}
+
+TEST(anchors_that_count_as_one)
+{
+    const ts_anchors none = { 0, 400 }, alike = { 435, 400 };
+    near_to(ts_place(400, 100, none), 800);
+    near_to(ts_place(800, 100, none), 400);
+    near_to(ts_place(200, 100, none), 900);
+    near_to(ts_place(435, 100, alike), 800 * 400 / 435.);
+    near_to(ts_place(4000, 100, alike), 80);
+    near_to(ts_place(110, 100, (ts_anchors) { 6400, 110 }), 800);
+    near_to(ts_place(100, 100, (ts_anchors) { 6400, 100 }), 1000);
+    near_to(ts_place(90, 100, (ts_anchors) { 6400, 90 }), 1000); /* a floor measured too high */
+    near_to(ts_place(6400, 100, (ts_anchors) { 6400, 90 }), 250);
+    near_to(ts_place(640, 100, (ts_anchors) { 640, 640 }), 800);
+}
+
+/* Falls with the time and never jumps, whatever the anchors; nor does it jump where the best known
+ * version comes near the floor. */
+TEST(the_scale_is_monotone_and_continuous)
+{
+    static const ts_anchors of[] = { { 6400, 400 }, { 0, 400 },    { 435, 400 },  { 6400, 105 },
+                                     { 6400, 100 }, { 6400, 60 },  { 100, 6400 }, { 400, 400 },
+                                     { 441, 400 },  { 6400, 110 }, { 104, 102 },  { 50, 50 } };
+    const double            step = 1.0001;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (double ns = 20, was = 1000; ns < 1e6; ns *= step) {
+            const double now = ts_place(ns, 100, of[i]);
+            if (!(now <= was && was - now < 0.7 && now >= 1))
+                fail_msg("anchors %zu, %g ns: %g after %g", i, ns, now, was);
+            was = now;
+        }
+    for (double best = 90, was = 1000; best < 200; best *= step) {
+        const double now = ts_place(best, 100, (ts_anchors) { 6400, best });
+        if (!(now <= was && was - now < 0.7)) fail_msg("best %g: %g after %g", best, now, was);
+        was = now;
+    }
+}
+
+/* Ten entrants from naive to good are ordered as their times are, whatever the anchors. */
+TEST(ten_are_ordered_as_their_times)
+{
+    static const double ns[] = { 9000, 6300, 5000, 3000, 2000, 1200, 800, 500, 410, 350 };
+    double              was = 0;
+    for (size_t i = 0; i < 10; i++) {
+        const ts_workload w = { 100, ns[i], ns[i], ns[i] };
+        const ts_score_in in = { .correct = true,
+                                 .workload = &w,
+                                 .anchor = &USUAL,
+                                 .n_workloads = 1,
+                                 .error = 0.01,
+                                 .error_honest = 0.01,
+                                 .io_bytes = 1 };
+        const ts_score    s = ts_score_of(&in);
+        if (!(s.score > was)) fail_msg("%g ns: %g after %g", ns[i], s.score, was);
+        near_to(s.of_best, 400 / ns[i]);
+        was = s.score;
+    }
+    assert_true(was > 800);
+}
+
 TEST(scores)
 {
-    const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 125, 120, 130 } };
+    const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 800, 790, 810 } };
+    const ts_anchors  anchor[] = { USUAL, { 6400, 400 } };
     ts_score_in       in = { .correct = true,
                              .workload = w,
+                             .anchor = anchor,
                              .n_workloads = 2,
                              .error = 0.04,
                              .error_honest = 0.01,
@@ -227,33 +318,84 @@ TEST(scores)
                              .workspace_bytes = 3000,
                              .io_bytes = 1000 };
     ts_score          s = ts_score_of(&in);
-    const double      S = sqrt(0.5 * 0.8), P = log(0.02) / log(0.005), M = 1 / 1.5;
-    assert_true(fabs(s.S - S) < 1e-12 && fabs(s.P - P) < 1e-12 && fabs(s.M - M) < 1e-12);
-    assert_true(fabs(s.R - 0.9) < 1e-12 && fabs(s.S_min - 0.5) < 1e-12);
-    assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 130)) < 1e-12);
-    assert_true(fabs(s.S_hi - sqrt(100. / 190 * 100 / 120)) < 1e-12);
-    assert_true(fabs(s.score - 1000 * pow(S, .7) * pow(.9, .15) * pow(P, .1) * pow(M, .05)) < 1e-9);
+    const double      P = log(0.02) / log(0.01), M = 1 / 1.5, speed = sqrt(900 * place(800));
+    assert_true(fabs(s.S - 0.25) < 1e-12 && fabs(s.P - P) < 1e-12 && fabs(s.M - M) < 1e-12);
+    assert_true(fabs(s.R - 0.9) < 1e-12 && fabs(s.S_min - 0.125) < 1e-12);
+    assert_true(fabs(s.S_lo - sqrt(100. / 210 * 100 / 810)) < 1e-12);
+    assert_true(fabs(s.S_hi - sqrt(100. / 190 * 100 / 790)) < 1e-12);
+    near_to(s.speed, speed);
+    near_to(s.of_best, 1);
+    near_to(s.score, speed * pow(.9, .15) * pow(P, .1) * pow(M, .05));
+    in.memory_honest = 1;
+    assert_true(ts_score_of(&in).M < 0.95);
+    in.memory_honest = 1.5; /* twice as much as the best known version */
+    assert_true(ts_score_of(&in).M == 1);
+    in.memory_honest = 9; /* less is not worth more */
+    assert_true(ts_score_of(&in).M == 1);
     in.correct = false;
     assert_true(ts_score_of(&in).score == 0);
     in.correct = true;
     in.error = 0.001;
     assert_true(ts_score_of(&in).P == 1); /* better than honest code is not more than right */
     in.error = 1;                         /* right, and no more */
-    assert_true(fabs(ts_score_of(&in).P - log(0.5) / log(0.005)) < 1e-12);
+    assert_true(fabs(ts_score_of(&in).P - log(0.5) / log(0.01)) < 1e-12);
+    in.error = 0.02; /* an error as large as twice the best known one is luck */
+    assert_true(ts_score_of(&in).P == 1);
+    in.error = 1;
     in.error_honest = 1; /* as everybody is, where answers are one rounding */
     assert_true(ts_score_of(&in).P == 1);
-    in.error = NAN;
-    assert_true(ts_score_of(&in).P == 0 && ts_score_of(&in).score == 0);
     in.cells = 0;
-    assert_true(ts_score_of(&in).R == 0);
+    assert_true(ts_score_of(&in).R == 1);
+}
+
+/* Where a factor is as bad as can be, or no check of it was run. */
+TEST(a_pass_never_scores_0)
+{
+    static const ts_workload slow = { 100, 1e15, 1e15, 1e15 };
+    ts_score_in              in = { .correct = true,
+                                    .workload = &slow,
+                                    .anchor = &USUAL,
+                                    .n_workloads = 1,
+                                    .error = NAN,
+                                    .error_honest = 0.01,
+                                    .cells = 7,
+                                    .workspace_bytes = 1e300,
+                                    .io_bytes = 1 };
+    assert_true(ts_score_of(&in).score == 1);
+    const ts_workload w[] = { { 100, 400, 400, 400 },
+                              { 100, 400, 400, 400 },
+                              { 100, 400, 400, 400 } };
+    const ts_anchors  anchor[] = { USUAL, USUAL, USUAL };
+    in = (ts_score_in) { .correct = true, .workload = w, .anchor = anchor, .n_workloads = 3 };
+    assert_true(ts_score_of(&in).score == 800); /* no robustness check was run */
+    in.cells = 9;
+    assert_true(ts_score_of(&in).score > 300);
+}
+
+TEST(no_anchors_no_score)
+{
+    const ts_workload w[] = { { 100, 200, 190, 210 }, { 100, 800, 790, 810 } };
+    const ts_anchors  one[] = { USUAL, { 6400, 0 } };
+    ts_score_in       in = { .correct = true, .workload = w, .n_workloads = 2, .io_bytes = 1 };
+    for (int i = 0; i < 2; i++) {
+        const ts_score s = ts_score_of(&in);
+        assert_true(isnan(s.score) && isnan(s.speed) && isnan(s.of_best));
+        near_to(s.S, 0.25); /* of the limit */
+        assert_string_equal(ts_grade(true, false, s.score), "-");
+        in.anchor = one; /* of one workload alone */
+    }
+    in.audit = true;
+    assert_true(ts_score_of(&in).score == 0);
 }
 
 TEST(floors_and_grades)
 {
     const ts_workload near = { 100, 99, 98, 100 }, clever = { 100, 50, 49, 51 };
     const ts_workload missing[] = { { 100, 100, 100, 100 }, { 100, 0, 0, 0 } };
+    const ts_anchors  anchor[] = { USUAL, USUAL };
     ts_score_in       in = { .correct = true,
                              .workload = &near,
+                             .anchor = anchor,
                              .n_workloads = 1,
                              .cells_passed = 1,
                              .cells = 1,
@@ -271,16 +413,20 @@ TEST(floors_and_grades)
     in.n_workloads = 2;
     s = ts_score_of(&in);
     assert_true(fabs(s.S - sqrt(1e-3)) < 1e-12 && s.S_min == 1e-3);
+    near_to(s.speed, sqrt(1000)); /* a workload without a time has the last place */
     in.n_workloads = 0;
     assert_true(ts_score_of(&in).S == 1e-3);
     static const struct {
         double      score;
         const char *grade;
-    } table[] = { { 1000, "A+" }, { 900, "A+" }, { 899.9, "A" }, { 800, "A" }, { 650, "B" },
-                  { 450, "C" },   { 250, "D" },  { 249, "E" },   { 0, "E" } };
+    } table[] = {
+        { 1000, "A+" }, { 900, "A+" }, { 899.9, "A" }, { 800, "A" }, { 650, "B" },
+        { 450, "C" },   { 250, "D" },  { 249, "E" },   { 0, "E" },   { 800 - 1e-10, "A" }
+    };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         assert_string_equal(ts_grade(true, false, table[i].score), table[i].grade);
     assert_string_equal(ts_grade(false, false, 990), "F");
     assert_string_equal(ts_grade(true, true, 990), "-");
-    assert_string_equal(ts_grade(true, false, (double)NAN), "F");
+    assert_string_equal(ts_grade(true, false, (double)NAN), "-");
+    assert_string_equal(ts_grade(false, false, (double)NAN), "F");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - `touchstone report LOG...`: the tables of one or several logs on the terminal, their
- * page, their site. */
+/* report.c - `touchstone report LOG...`: the tables of one or several logs on the terminal, what
+ * changed since another, their page, their site. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fts.h>
@@ -10,16 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compare.h"
 #include "merge.h"
 #include "page.h"
 #include "prompt.h"
+#include "signature.h"
 #include "site.h"
 #include "tool.h"
 
 typedef struct logs {
-    ts_merge *merge;
-    int       n;
-    size_t    n_records;
+    ts_merge   *merge;
+    int         n, n_trusted;
+    size_t      n_records;
+    const char *signers;
 } logs;
 
 static int complain(const char *what, const char *why)
@@ -58,6 +61,9 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, int n_logs, c
     if (n_logs == 1) ts_json_text(j, "last", r->last);
     if (*b->note) ts_json_text(j, "note", b->note);
     ts_json_bool(j, "ended", b->ended);
+    ts_json *signatures = ts_json_array(j, "signatures");
+    for (size_t i = 0; i < ts_jr_len(b->signatures); i++)
+        ts_json_text(signatures, NULL, ts_jr_str(ts_jr_at(b->signatures, i)));
     ts_json *list = ts_json_array(j, "entrants");
     for (size_t i = 0; j && i < b->n_overall; i++) {
         const ts_entrant_overall *c = &b->overall[i];
@@ -79,6 +85,25 @@ static void to_json(ts_json *j, const ts_records *r, size_t n_log, int n_logs, c
     }
 }
 
+/* The records of `change`, without their type. */
+static void changes_to_json(ts_json *j, const ts_memory *m)
+{
+    ts_json *list = m->n ? ts_json_array(j, "changes") : NULL;
+    for (size_t i = 0; list && i < m->n; i++) {
+        static const char *const keys[] = { "name", "author", "task", "kind" };
+        const ts_jr_node        *v = m->at[i].root;
+        if (!ts_record_is(&m->at[i], "change")) continue;
+        ts_json *o = ts_json_object(list, NULL);
+        for (int k = 0; k < 4; k++) ts_json_text(o, keys[k], ts_jr_text(v, keys[k], ""));
+        for (int k = 0; k < 2; k++) {
+            const ts_jr_node *side = ts_jr_get(v, k ? "now" : "was");
+            ts_json          *s = side ? ts_json_object(o, k ? "now" : "was") : NULL;
+            if (s) ts_json_text(s, "verdict", ts_jr_text(side, "verdict", ""));
+            if (s) ts_json_number(s, "score", ts_jr_number(side, "score", (double)NAN));
+        }
+    }
+}
+
 static int write_site(const ts_records *r, const ts_board *b, const char *dir, bool quiet)
 {
     char why[TS_WHY];
@@ -88,14 +113,18 @@ static int write_site(const ts_records *r, const ts_board *b, const char *dir, b
     return TS_EXIT_PASSED;
 }
 
-static int report(const ts_records *r, const logs *l, ts_board *b, const char *out,
-                  const char *site, const char *json)
+static int report(const ts_records *r, const logs *l, ts_board *b, const ts_memory *changes,
+                  const char *out, const char *site, const char *json)
 {
     ts_json *j;
     if (!ts_json_open(json, &j)) return TS_EXIT_BROKEN;
     to_json(j, r, l->n_records, l->n, b);
+    changes_to_json(j, changes);
     b->program = program_invocation_name;
-    if (!json || strcmp(json, "-")) ts_board_print(b, stdout);
+    if (!json || strcmp(json, "-")) {
+        ts_board_print(b, stdout);
+        ts_compare_print(changes->at, changes->n, stdout);
+    }
     b->program = NULL; /* not on a page that is published */
     int status = out ? ts_page_to(r, b, out) : TS_EXIT_PASSED;
     if (out && !status && (!json || strcmp(json, "-"))) printf("\npage: %s/index.html\n", out);
@@ -109,12 +138,17 @@ static int report(const ts_records *r, const logs *l, ts_board *b, const char *o
 static bool add_log(logs *l, const char *path)
 {
     char       why[TS_WHY];
+    char       text[TS_SIGNED];
+    bool       trusted;
     ts_records r;
     if (!ts_records_read(path, &r, why)) return complain(path, why), false;
     if (r.n_torn) ts_fail("%s: line %zu is incomplete and was skipped", path, r.n + 1);
     l->n_records += r.n;
     l->n++;
-    const bool ok = ts_merge_add(l->merge, &r, why);
+    const bool ok = ts_signed_by(&r, l->signers, text, &trusted, why) &&
+                    ts_merge_add(l->merge, &r, why) && ts_merge_signed(l->merge, text);
+    l->n_trusted += ok && trusted;
+    if (ok && l->signers && !trusted) ts_fail("%s: %s", path, text);
     if (!ok) complain(path, why);
     ts_records_free(&r);
     return ok;
@@ -172,38 +206,95 @@ static bool add(logs *l, const char *path)
     return !stat(path, &is) && S_ISDIR(is.st_mode) ? add_folder(l, path) : add_log(l, path);
 }
 
+/* Reads logs into one list; false, and an error, if that cannot be. */
+static bool read_logs(logs *l, const char *const *path, ts_records *r)
+{
+    char why[TS_WHY];
+    l->merge = ts_merge_begin();
+    bool ok = l->merge;
+    for (int i = 0; path[i] && ok; i++) ok = add(l, path[i]);
+    if (!ok) return ts_merge_free(l->merge), false;
+    if (ts_merge_end(l->merge, r, why)) return true;
+    return complain(path[1] ? "logs" : path[0], why), false;
+}
+
+/* Appends to the records what changed since the log `path`; `changes` keeps them. */
+static bool compare(const char *path, const ts_board *now, ts_memory *changes, ts_records *r)
+{
+    const char *const one[] = { path, NULL };
+    logs              l = { 0 };
+    char              why[TS_WHY];
+    ts_records        old;
+    ts_board          was;
+    if (!read_logs(&l, one, &old)) return false;
+    bool ok = ts_board_make(&old, &was, why);
+    if (!ok) complain(path, why);
+    const char *name = strrchr(path, '/');
+    if (ok) {
+        ok = ts_compare(&was, now, name && name[1] ? name + 1 : path, changes);
+        if (!ok) complain(path, "out of memory");
+        ts_board_free(&was);
+    }
+    ts_records_free(&old);
+    ts_record *more = ok ? realloc(r->at, (r->n + changes->n + 1) * sizeof *more) : NULL;
+    if (ok && !more) complain(path, "out of memory");
+    if (!more) return false;
+    r->at = more;
+    for (size_t i = 0; i < changes->n; i++) {
+        r->at[r->n] = changes->at[i];
+        r->at[r->n].doc = NULL; /* the memory is of `changes` */
+        r->at[r->n++].own = NULL;
+    }
+    return true;
+}
+
+static int run(const char *const *given, const char *against, const char *signers, const char *out,
+               const char *site, const char *json)
+{
+    char       why[TS_WHY];
+    logs       l = { .signers = signers };
+    ts_records r;
+    ts_board   b = { 0 };
+    ts_memory  changes = { 0 };
+    if (!read_logs(&l, given, &r)) return TS_EXIT_BROKEN;
+    int status = TS_EXIT_PASSED;
+    if (!ts_board_make(&r, &b, why)) status = complain(given[1] ? "logs" : given[0], why);
+    if (!status && against && !compare(against, &b, &changes, &r)) status = TS_EXIT_BROKEN;
+    if (!status) status = report(&r, &l, &b, &changes, out, site, json);
+    if (!status && signers && l.n_trusted < l.n) status = TS_EXIT_FAILED;
+    ts_board_free(&b);
+    ts_records_free(&r);
+    ts_memory_free(&changes);
+    return status;
+}
+
 int ts_tool_report(int argc, char **argv)
 {
     enum { MOST = 4096 };
     static const char *given[MOST + 1];
-    const char        *out = NULL, *site = NULL, *json = NULL;
+    const char        *out = NULL, *site = NULL, *json = NULL, *against = NULL, *signers = NULL;
     uint64_t           seed;
-    char               why[TS_WHY];
     int                status;
-    ts_records         r;
-    ts_board           b = { 0 };
     const ts_option    options[] = {
            { "--out", "DIR", NULL, "write the page to DIR/index.html", .text = &out },
            { "--site", "DIR", NULL,
              "write a folder of pages: the board, one per entrant and per challenge", .text = &site },
+           { "--against", "LOG", NULL,
+             "also show what changed since LOG, an earlier log or a folder of logs",
+             .text = &against },
+           { "--signers", "FILE", NULL,
+             "require every log to be signed by a key in FILE (ssh-keygen's allowed signers)",
+             .text = &signers },
            { "--json", "FILE|-", NULL, "write the scoreboard as JSON", .text = &json },
            { "--seed", "N", NULL, "accepted for uniformity; a report draws nothing", .seed = &seed },
            { 0 },
     };
     const char *usage =
-        "report LOG... [--out DIR] [--site DIR]\n\nLOG is a log of `touchstone "
+        "report LOG... [--out DIR] [--site DIR] [--against LOG] [--signers FILE]\n\nLOG is a log "
+        "of `touchstone "
         "judge`, or a folder of files called *.log, at any depth.\nSeveral logs make one board; "
         "times are compared only if they were measured on like machines.";
     if (!ts_options(argc, argv, usage, options, given, MOST, &status)) return status;
     if (!given[0]) return ts_fail("got no log, expected LOG; try --help"), status;
-    logs l = { .merge = ts_merge_begin() };
-    bool ok = l.merge;
-    for (int i = 0; given[i] && ok; i++) ok = add(&l, given[i]);
-    if (!ok) return ts_merge_free(l.merge), TS_EXIT_BROKEN;
-    const char *name = given[1] ? "logs" : given[0];
-    if (!ts_merge_end(l.merge, &r, why)) return complain(name, why);
-    status = ts_board_make(&r, &b, why) ? report(&r, &l, &b, out, site, json) : complain(name, why);
-    ts_board_free(&b);
-    ts_records_free(&r);
-    return status;
+    return run(given, against, signers, out, site, json);
 }

@@ -7,12 +7,13 @@
 /* What was measured of an entrant that passed: as in the log. */
 static void list_times(const ts_board *b, const ts_entrant_row *r, ts_json *o)
 {
-    static const char *const scores[] = { "S", "S_lo", "S_hi", "score" };
+    static const char *const scores[] = { "S", "S_lo", "S_hi", "speed", "of_best", "score" };
     static const char *const times[] = { "time_ns", "lo_ns", "hi_ns", "floor_ns", "bytes" };
     size_t                   at = 0;
     if (!r || !r->score) return;
     for (size_t i = 0; i < sizeof scores / sizeof *scores; i++)
-        ts_json_number(o, scores[i], ts_jr_number(r->score, scores[i], 0));
+        if (i < 3 || ts_row_scored(r)) /* without anchors it has no score */
+            ts_json_number(o, scores[i], ts_jr_number(r->score, scores[i], 0));
     ts_json_text(o, "grade", ts_jr_text(r->score, "grade", "-"));
     ts_json *list = ts_json_array(o, "workloads");
     for (const ts_jr_node *t; (t = ts_board_time(b, r, &at));) {
@@ -22,6 +23,16 @@ static void list_times(const ts_board *b, const ts_entrant_row *r, ts_json *o)
         for (size_t i = 0; i < sizeof times / sizeof *times; i++)
             ts_json_number(one, times[i], ts_jr_number(t, times[i], 0));
     }
+}
+
+static void list_cases(const ts_evidence *v, const ts_entrant_row *r, ts_json *o)
+{
+    ts_json *cases = ts_json_object(o, "cases");
+    ts_json_int(cases, "passed", v->n_passed);
+    ts_json_int(cases, "run", v->n_run);
+    ts_json_int(cases, "drawn", v->n_drawn - v->n_unsupported);
+    if (v->n_common) ts_json_int(cases, "common", v->n_common);
+    if (r) ts_json_text(o, "words", ts_jr_text(r->verdict, "words", ""));
 }
 
 void ts_verdicts_list(const ts_run *c, const ts_board *b, ts_json *root)
@@ -41,6 +52,7 @@ void ts_verdicts_list(const ts_run *c, const ts_board *b, ts_json *root)
         ts_json_text(o, "text", e->ruled->why.text);
         ts_json_text(o, "case", e->ruled->why.where);
         if (e->ruled->ruling == TS_RULING_COMMON) ts_json_text(o, "rule", e->ruled->rule);
+        list_cases(&e->evidence, ts_board_row(b, e->id), o);
         if (e->task && *e->scope.text) {
             ts_json_text(o, "offers", e->scope.text);
             ts_json_number(o, "share", e->scope.share);

@@ -51,10 +51,19 @@ static void add_task(ts_board *b, const char *task)
     b->task[b->n_tasks++] = task;
 }
 
-static bool same(const ts_entrant_row *a, const ts_entrant_row *b)
+ts_board_device ts_device_of(const char *task)
 {
-    return !strcmp(a->name, b->name) && !strcmp(a->author, b->author) &&
-           ((a->sample && b->sample) || !strcmp(a->klass, b->klass));
+    const size_t n = strlen(task), k = strlen("/cuda");
+    return n > k && !strcmp(task + n - k, "/cuda") ? TS_BOARD_CUDA : TS_BOARD_CPU;
+}
+
+/* Whether the row is of this entrant: one that answers on a CPU and on a GPU has two classes. */
+static bool same(const ts_board *b, const ts_entrant_overall *c, const ts_entrant_row *r)
+{
+    const ts_entrant_row *first = &b->row[c->first];
+    const char           *klass = c->class_on[ts_device_of(r->task)];
+    return !strcmp(first->name, r->name) && !strcmp(first->author, r->author) &&
+           !first->sample == !r->sample && (r->sample || !klass || !strcmp(klass, r->klass));
 }
 
 /* `last` has the last row of each entrant. */
@@ -74,9 +83,10 @@ static bool add_row(ts_board *b, const ts_jr_node *v, size_t *last)
                             .block = ts_jr_text(v, "block", "") };
     add_task(b, r->task);
     size_t c = 0;
-    while (c < b->n_overall && !same(&b->row[b->overall[c].first], r)) c++;
+    while (c < b->n_overall && !same(b, &b->overall[c], r)) c++;
     if (c == b->n_overall) b->overall[b->n_overall++].first = b->n_rows;
     else b->row[last[c]].next = b->n_rows + 1;
+    b->overall[c].class_on[ts_device_of(r->task)] = r->sample ? "" : r->klass;
     last[c] = b->n_rows;
     r->overall = c;
     b->n_rows++;
@@ -144,6 +154,21 @@ bool ts_row_passed(const ts_entrant_row *r, bool whole)
     return !strcmp(verdict, "PASS") || (!whole && !strcmp(verdict, "PASS (common)"));
 }
 
+ts_row_cases ts_row_cases_of(const ts_entrant_row *r)
+{
+    const ts_jr_node *list = ts_jr_get(r->verdict, "cases");
+    int64_t           n[3] = { 0 };
+    for (size_t i = 0; i < 3; i++)
+        if (!ts_jr_int(ts_jr_at(list, i), &n[i]) || n[i] < 0 || n[i] > 1 << 20) n[i] = 0;
+    return (ts_row_cases) { (int)n[0], (int)n[1], (int)n[2],
+                            n[2] > 0 ? (double)n[0] / (double)n[2] : 0 };
+}
+
+bool ts_row_scored(const ts_entrant_row *r)
+{
+    return ts_row_passed(r, false) && ts_jr_get(r->score, "speed");
+}
+
 /* ---- several answers to a task ---- */
 
 /* That one of k of n answers is among the c right ones: 1 - C(n - c, k) / C(n, k). */
@@ -154,17 +179,20 @@ static double pass_at(int n, int c, int k)
     return 1 - none;
 }
 
-/* Answers of an entrant to a task: how many, how many passed, and their scores. */
-static int answers_to(const ts_board *b, size_t at, const char *task, int *passed, double *score)
+/* Answers of an entrant to a task: how many, how many passed, their scores, and the sum of their
+ * shares of cases. */
+static int answers_to(const ts_board *b, size_t at, const char *task, int *passed, double *score,
+                      double *cases)
 {
     int n = 0;
-    *passed = 0;
+    *passed = 0, *cases = 0;
     for (size_t i = b->overall[at].first + 1; i; i = b->row[i - 1].next) {
         const ts_entrant_row *r = &b->row[i - 1];
         if (strcmp(r->task, task)) continue;
         const bool pass = ts_row_passed(r, false);
         *passed += pass;
-        score[n++] = pass ? ts_jr_number(r->score, "score", 0) : 0;
+        *cases += ts_row_cases_of(r).share;
+        score[n++] = ts_row_scored(r) ? ts_jr_number(r->score, "score", 0) : 0;
     }
     return n;
 }
@@ -174,9 +202,10 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
     ts_entrant_overall *c = &b->overall[at];
     ts_samples         *s = &c->samples;
     const double        all = (double)b->n_challenges;
+    double              cases;
     int                 passed;
     for (size_t t = 0; t < b->n_tasks; t++) {
-        const int n = answers_to(b, at, b->task[t], &passed, score);
+        const int n = answers_to(b, at, b->task[t], &passed, score, &cases);
         if (!n) continue;
         if (n > s->n) s->n = n;
         if (!s->k || n < s->k) s->k = n;
@@ -188,9 +217,10 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
         double sum = 0;
         for (int i = 0; i < n; i++) sum += score[i];
         c->score += sum / n / all;
+        c->cases += cases / n / all;
     }
     for (size_t t = 0; t < b->n_tasks; t++) {
-        const int n = answers_to(b, at, b->task[t], &passed, score);
+        const int n = answers_to(b, at, b->task[t], &passed, score, &cases);
         if (n) s->pass_k += pass_at(n, passed, s->k) / all;
     }
 }
@@ -198,9 +228,9 @@ static void sum_samples(const ts_board *b, size_t at, double *score)
 static void sum_up(ts_board *b, size_t at, double *room)
 {
     ts_entrant_overall *c = &b->overall[at];
-    double              S = 0, lo = 0, hi = 0;
+    double              S = 0, lo = 0, hi = 0, of_best = 0;
     bool                open = false;
-    int                 scored = 0;
+    int                 timed = 0;
     sum_samples(b, at, room);
     for (size_t i = c->first + 1; i; i = b->row[i - 1].next) {
         const ts_entrant_row *r = &b->row[i - 1];
@@ -209,17 +239,21 @@ static void sum_up(ts_board *b, size_t at, double *room)
         else if (strcmp(r->klass, "-") && strcmp(c->klass, r->klass)) c->klass = "mixed";
         open |= !r->verdict || !strcmp(verdict, "AUDIT") || !strcmp(verdict, "ERROR");
         if (!ts_row_passed(r, false) || !r->score) continue; /* not timed */
-        scored++;
+        timed++;
         S += log(fmax(1e-3, ts_jr_number(r->score, "S", 0)));
         lo += log(fmax(1e-3, ts_jr_number(r->score, "S_lo", 0)));
         hi += log(fmax(1e-3, ts_jr_number(r->score, "S_hi", 0)));
+        if (!ts_row_scored(r)) continue;
+        c->scored++;
+        of_best += log(fmax(1e-6, ts_jr_number(r->score, "of_best", 0)));
     }
-    if (scored) {
-        c->S = exp(S / scored);
-        c->S_lo = exp(lo / scored);
-        c->S_hi = exp(hi / scored);
+    if (timed) {
+        c->S = exp(S / timed);
+        c->S_lo = exp(lo / timed);
+        c->S_hi = exp(hi / timed);
     }
-    c->grade = ts_grade(c->passed > 0, c->passed ? !scored : open, c->score);
+    if (c->scored) c->of_best = exp(of_best / c->scored);
+    c->grade = ts_grade(c->passed > 0, c->passed ? !c->scored : open, c->score);
 }
 
 static const ts_entrant_overall *order_by; /* qsort has no context */
@@ -230,6 +264,7 @@ static int better(const void *x, const void *y)
     const double              p = a->samples.pass_1 - b->samples.pass_1;
     if (fabs(p) > 1e-9) return p > 0 ? -1 : 1; /* challenges passed, by an answer on average */
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    if (a->cases != b->cases) return a->cases > b->cases ? -1 : 1;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
@@ -264,7 +299,10 @@ static bool fill(const ts_records *r, ts_board *b, char *why)
         bool             ok = true;
         if (ts_record_is(at, "run") && !b->run) b->run = at->root;
         if (ts_record_is(at, "end")) b->ended = true;
-        if (ts_record_is(at, "merge")) b->note = ts_jr_text(at->root, "note", "");
+        if (ts_record_is(at, "merge")) {
+            b->note = ts_jr_text(at->root, "note", "");
+            b->signatures = ts_jr_get(at->root, "signed");
+        }
         if (ts_record_is(at, "rank")) ok = attach_rank(b, at->root);
         if (ts_record_is(at, "match")) ok = attach_match(b, at->root);
         for (int k = 0; k < 3; k++)

@@ -11,6 +11,10 @@
 /* The task of entrants that could not be read: it counts against no other entrant. */
 #define TS_UNREAD "-"
 
+/* Where a task runs: tasks on a GPU are called NAME/cuda. */
+typedef enum ts_board_device { TS_BOARD_CPU, TS_BOARD_CUDA, TS_BOARD_DEVICES } ts_board_device;
+ts_board_device ts_device_of(const char *task);
+
 /* An entrant in one task. */
 typedef struct ts_entrant_row {
     int64_t     id;
@@ -32,16 +36,20 @@ typedef struct ts_samples {
     double best, median;   /* score */
 } ts_samples;
 
-/* An entrant over all tasks: rows of the same name, author and class; the answers of a model are
- * one entrant's, whatever their classes. */
+/* An entrant over all tasks: rows of one name and author, and of one class on each device; the
+ * answers of a model are one entrant's, whatever their classes. */
 typedef struct ts_entrant_overall {
-    size_t            first; /* its first row, whose id identifies it in the overall ranking */
-    const char       *klass; /* "mixed": its answers are of several classes */
-    int               entered, passed; /* tasks; passed: by at least one of its answers */
-    double            S, S_lo, S_hi;   /* geometric mean over its scores; 0: none */
-    double            score; /* mean over all tasks of the run; a task not passed counts 0 */
-    ts_samples        samples;
-    const char       *grade;
+    size_t      first; /* its first row, whose id identifies it in the overall ranking */
+    const char *klass; /* "mixed": its answers are of several classes */
+    const char *class_on[TS_BOARD_DEVICES]; /* NULL: no answer there; "": answers of a model */
+    int         entered, passed;            /* tasks; passed: by at least one of its answers */
+    double      S, S_lo, S_hi;              /* geometric mean over its scores; 0: none */
+    double      of_best; /* best known time / time, likewise; 0: no anchors in the log */
+    int         scored;  /* answers that have a score; 0: none has */
+    double      cases;   /* share of cases passed: mean over all tasks, as the score */
+    double      score;   /* mean over all tasks of the run; a task not passed counts 0 */
+    ts_samples  samples;
+    const char *grade;
     const ts_jr_node *rank;
 } ts_entrant_overall;
 
@@ -52,9 +60,10 @@ typedef struct ts_head_to_head {
 
 typedef struct ts_board {
     const ts_records   *records;
-    const ts_jr_node   *run;     /* NULL if the log has none */
-    const char         *note;    /* about times of unlike machines; "": there are none */
-    const char         *program; /* how the program was called, for commands; NULL: touchstone */
+    const ts_jr_node   *run;        /* NULL if the log has none */
+    const char         *note;       /* about times of unlike machines; "": there are none */
+    const ts_jr_node   *signatures; /* a line per log, see ts_merge_signed; NULL: none */
+    const char         *program;    /* how the program was called, for commands; NULL: touchstone */
     bool                ended;
     const char        **task;
     size_t              n_tasks;
@@ -75,6 +84,16 @@ const ts_jr_node *ts_board_time(const ts_board *b, const ts_entrant_row *r, size
 
 /* PASS or PASS (common); `whole`: PASS alone. */
 bool ts_row_passed(const ts_entrant_row *r, bool whole);
+
+/* Cases passed, run and drawn, 0 in logs of older versions; and the share passed of those drawn. */
+typedef struct ts_row_cases {
+    int    passed, run, drawn;
+    double share;
+} ts_row_cases;
+ts_row_cases ts_row_cases_of(const ts_entrant_row *r);
+
+/* Whether it has a place on the scale. A log from before the scale has scores of another one. */
+bool ts_row_scored(const ts_entrant_row *r);
 
 bool ts_board_make(const ts_records *r, ts_board *b, char why[TS_WHY]);
 void ts_board_free(ts_board *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c - merges logs: renumbers their entrants, then leaves out what cannot be compared. */
+#define _GNU_SOURCE
 #include "merge.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ struct ts_merge {
     origin   *from;      /* of each record of `all` */
     size_t    from_room, weakest, n_entrants;
     int       n_logs, n_ended, n_awaited;
-    char     *last; /* hashes, 65 bytes each */
+    char     *last;    /* hashes, 65 bytes each */
+    char    **signed_; /* a line per log; NULL: not asked for */
 };
 
 /* Old and new id of an entrant of the log that is being added. */
@@ -49,7 +51,14 @@ void ts_merge_free(ts_merge *m)
     ts_memory_free(&m->runs);
     free(m->from);
     free(m->last);
+    for (int i = 0; i < m->n_logs; i++) free(m->signed_[i]);
+    free(m->signed_);
     free(m);
+}
+
+bool ts_merge_signed(ts_merge *m, const char *text)
+{
+    return (m->signed_[m->n_logs - 1] = strdup(text));
 }
 
 void ts_merge_await(ts_merge *m)
@@ -69,8 +78,7 @@ static double peak(const ts_jr_node *run, const char *key)
     return ts_jr_number(ts_jr_get(run, "floors"), key, 0);
 }
 
-/* What makes two runs unlike; "" if nothing does. */
-static void unlike(const ts_jr_node *a, const ts_jr_node *b, char *text, size_t n)
+void ts_merge_unlike(const ts_jr_node *a, const ts_jr_node *b, char *text, size_t n)
 {
     static const char *const words[] = { "machine", "device", "version", "depth" };
     static const char *const counts[] = { "draw", "threads" };
@@ -79,7 +87,8 @@ static void unlike(const ts_jr_node *a, const ts_jr_node *b, char *text, size_t 
     *text = 0;
     for (int i = 0; i < 4 && !*text; i++) {
         const char *x = ts_jr_text(a, words[i], ""), *y = ts_jr_text(b, words[i], "");
-        if (strcmp(x, y)) snprintf(text, n, "%s %s and %s", words[i], x, y);
+        if (strcmp(x, y)) /* a run without a device is one on the CPU */
+            snprintf(text, n, "%s %s and %s", words[i], *x ? x : "CPU", *y ? y : "CPU");
     }
     for (int i = 0; i < 2 && !*text; i++) {
         const double x = ts_jr_number(a, counts[i], 0), y = ts_jr_number(b, counts[i], 0);
@@ -110,7 +119,7 @@ static size_t machine_of(ts_merge *m)
     size_t            i = 0;
     if (held(run) < held(m->runs.at[m->weakest].root)) m->weakest = at;
     for (; i < at; i++) {
-        unlike(run, m->runs.at[i].root, why, sizeof why);
+        ts_merge_unlike(run, m->runs.at[i].root, why, sizeof why);
         if (!*why) break;
     }
     return i;
@@ -237,23 +246,36 @@ static bool same_version(const ts_merge *m, const ts_records *r, char *why)
 static bool keep_hash(ts_merge *m, const ts_records *r)
 {
     char *more = realloc(m->last, (size_t)(m->n_logs + 1) * sizeof r->last);
-    if (!more) return false;
-    m->last = more;
+    if (more) m->last = more;
+    char **lines = realloc(m->signed_, (size_t)(m->n_logs + 1) * sizeof *lines);
+    if (lines) m->signed_ = lines;
+    if (!more || !lines) return false;
+    lines[m->n_logs] = NULL;
     memcpy(m->last + (size_t)m->n_logs++ * sizeof r->last, r->last, sizeof r->last);
     return true;
+}
+
+/* Whether a log was given before. */
+static bool is_again(const ts_merge *m, int i)
+{
+    const size_t n = sizeof((ts_records *)NULL)->last;
+    bool         again = false;
+    for (int k = 0; k < i; k++)
+        again |= !memcmp(m->last + (size_t)k * n, m->last + (size_t)i * n, n);
+    return again;
 }
 
 bool ts_merge_add(ts_merge *m, ts_records *r, char why[TS_WHY])
 {
     static const char *const kept[] = { "entrant", "source", "verdict", "time",
-                                        "score",   "match",  "rank" };
-    const size_t             n_log = r->n;
+                                        "anchor",  "score",  "match",   "rank" };
+    const bool               ended = ts_records_ended(r);
     numbers                  ids = { 0 };
     size_t                   machine = 0;
     bool ok = same_version(m, r, why) && number_entrants(r, m->n_entrants, &ids, why);
     if (ok) snprintf(why, TS_WHY, "out of memory");
     ok = ok && ts_derive_into_records(r) && keep_hash(m, r);
-    m->n_ended += ok && n_log && ts_record_is(&r->at[n_log - 1], "end");
+    m->n_ended += ok && ended;
     for (size_t i = 0; i < r->n && ok; i++) {
         const ts_record *at = &r->at[i];
         if (ts_record_is(at, "run")) {
@@ -343,7 +365,7 @@ static bool is_about(const ts_record *r, const bool *left_out)
         const int64_t id = ts_jr_whole(ts_jr_at(rows, i), "entrant", -1);
         any |= id >= 0 && left_out[id];
     }
-    if (ts_record_is(r, "rank")) return any;
+    if (ts_record_is(r, "rank") || ts_record_is(r, "anchor")) return any;
     if (ts_record_is(r, "match"))
         return left_out[ts_jr_whole(v, "a", -1)] || left_out[ts_jr_whole(v, "b", -1)];
     return left_out[ts_jr_whole(v, ts_record_is(r, "entrant") ? "id" : "entrant", -1)];
@@ -389,8 +411,8 @@ static int write_note(const ts_merge *m, const timed *list, size_t n, char *text
     for (size_t i = 0; i < n; i++) {
         if (list[i].other == list[i].machine) continue;
         if (!lost++)
-            unlike(m->runs.at[list[i].machine].root, m->runs.at[list[i].other].root, why,
-                   sizeof why);
+            ts_merge_unlike(m->runs.at[list[i].machine].root, m->runs.at[list[i].other].root, why,
+                            sizeof why);
         if (at + 80 < sizeof names)
             at += (size_t)snprintf(names + at, sizeof names - at, "%s%.60s", at ? ", " : "",
                                    list[i].task);
@@ -398,8 +420,8 @@ static int write_note(const ts_merge *m, const timed *list, size_t n, char *text
     *text = 0;
     for (size_t i = 1; i < n && !lost && !*why; i++)
         if (list[i].machine != list[0].machine)
-            unlike(m->runs.at[list[0].machine].root, m->runs.at[list[i].machine].root, why,
-                   sizeof why);
+            ts_merge_unlike(m->runs.at[list[0].machine].root, m->runs.at[list[i].machine].root, why,
+                            sizeof why);
     if (!lost && *why)
         snprintf(text, n_text,
                  "Challenges were timed on unlike machines (%s), each challenge on one of them.",
@@ -414,7 +436,20 @@ static int write_note(const ts_merge *m, const timed *list, size_t n, char *text
 
 /* ---- the merged list ---- */
 
-static bool put_merge(ts_merge *m, ts_memory *to, const char *note)
+/* Of a challenge that was timed on another machine than the first run's. */
+static void put_timed(ts_jw *w, const char *task, const ts_jr_node *run)
+{
+    ts_jw_open(w, task, '{');
+    ts_jw_text(w, "machine", ts_jr_text(run, "machine", ""));
+    ts_jw_text(w, "device", ts_jr_text(run, "device", ""));
+    ts_jw_open(w, "floors", '{');
+    ts_jw_num(w, "memory_gbs", peak(run, "memory_gbs"));
+    ts_jw_num(w, "gflops", peak(run, "gflops"));
+    ts_jw_close(w, '}');
+    ts_jw_close(w, '}');
+}
+
+static bool put_merge(ts_merge *m, ts_memory *to, const char *note, const timed *list, size_t n)
 {
     ts_jw *w = ts_memory_begin(to, "merge");
     ts_jw_int(w, "logs", m->n_logs);
@@ -422,6 +457,19 @@ static bool put_merge(ts_merge *m, ts_memory *to, const char *note)
     for (int i = 0; i < m->n_logs; i++) ts_jw_text(w, NULL, m->last + (size_t)i * 65);
     ts_jw_close(w, ']');
     ts_jw_text(w, "note", note);
+    ts_jw_open(w, "signed", '[');
+    for (int i = 0; i < m->n_logs; i++)
+        if (!is_again(m, i)) ts_jw_text(w, NULL, m->signed_[i] ? m->signed_[i] : "");
+    ts_jw_close(w, ']');
+    ts_jw_open(w, "timed", '{');
+    for (size_t i = 0; i < n && m->runs.n; i++) {
+        char why[200];
+        ts_merge_unlike(m->runs.at[list[i].machine].root, m->runs.at[m->weakest].root, why,
+                        sizeof why);
+        if (*why && !list[i].task[strcspn(list[i].task, "\"\\")])
+            put_timed(w, list[i].task, m->runs.at[list[i].machine].root);
+    }
+    ts_jw_close(w, '}');
     return ts_memory_commit(to);
 }
 
@@ -443,7 +491,7 @@ static bool gather(ts_merge *m, ts_records *all, ts_memory *more, bool *left_out
     if (again < 0) return false;
     const size_t n = find_timed(m, left_out, list);
     const bool   other = write_note(m, list, n, note, sizeof note) || again || m->n_logs > 1;
-    if (!put_merge(m, more, note)) return false;
+    if (!put_merge(m, more, note, list, n)) return false;
     if (m->runs.n) move(all, &m->runs.at[m->weakest]);
     move(all, &more->at[0]);
     more->n = 0;

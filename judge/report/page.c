@@ -2,6 +2,7 @@
 /* page.c - fills the {{marks}} of page/index.html. The records are embedded as JSON, which the
  * script renders; by its hash, that script is the only one allowed to run. */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,23 +33,71 @@ static void json(const char *s, size_t n, FILE *f)
         else fputc(s[k], f);
 }
 
+/* Lines of a source that are not blank. */
+static int64_t lines_of(const char *text)
+{
+    int64_t n = 0;
+    for (bool counted = false; *text; text++) {
+        const bool blank = isspace((unsigned char)*text);
+        n += !counted && !blank;
+        counted = *text != '\n' && (counted || !blank);
+    }
+    return n;
+}
+
+/* Instead of the sources: {"type":"lines","of":[[ENTRANT, LINES],...]}. */
+static void put_lines(const ts_records *r, const char *comma, FILE *f)
+{
+    const char *between = "";
+    int64_t     sum = 0, id = -1;
+    fprintf(f, "%s{\"type\":\"lines\",\"of\":[", comma);
+    for (size_t i = 0; i <= r->n; i++) {
+        const ts_jr_node *v = i < r->n && ts_record_is(&r->at[i], "source") ? r->at[i].root : NULL;
+        const int64_t     of = v ? ts_jr_whole(v, "entrant", -1) : id;
+        if (i < r->n && !v) continue;
+        if (id >= 0 && (of != id || i == r->n)) {
+            fprintf(f, "%s[%lld,%lld]", between, (long long)id, (long long)sum);
+            between = ",";
+            sum = 0;
+        }
+        id = of;
+        if (v) sum += lines_of(ts_jr_text(v, "text", ""));
+    }
+    fputs("]}", f);
+}
+
 static void records(const ts_records *r, bool sources, FILE *f)
 {
+    size_t n = 0;
     fputs("[", f);
-    for (size_t i = 0, n = 0; i < r->n; i++) {
+    for (size_t i = 0; i < r->n; i++) {
         if (!sources && ts_record_is(&r->at[i], "source")) continue;
         fputs(n++ ? ",\n" : "", f);
         json(r->at[i].line, r->at[i].n, f);
     }
+    if (!sources) put_lines(r, n ? ",\n" : "", f);
     fputs("]", f);
+}
+
+static void escape(const char *s, size_t n, FILE *f)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (s[i] == '<') fputs("&lt;", f);
+        else if (s[i] == '>') fputs("&gt;", f);
+        else if (s[i] == '&') fputs("&amp;", f);
+        else fputc(s[i], f);
+    }
 }
 
 /* Of several logs, the hashes of their last lines follow each other. */
 static void hashes(const ts_records *r, FILE *f)
 {
-    const ts_jr_node *last = NULL;
+    const ts_jr_node *last = NULL, *signatures = NULL;
     for (size_t i = 0; i < r->n && !last; i++)
-        if (ts_record_is(&r->at[i], "merge")) last = ts_jr_get(r->at[i].root, "last");
+        if (ts_record_is(&r->at[i], "merge")) {
+            last = ts_jr_get(r->at[i].root, "last");
+            signatures = ts_jr_get(r->at[i].root, "signed");
+        }
     const size_t n = ts_jr_len(last);
     if (n < 2)
         fprintf(f, "from one log of <code>touchstone judge</code>. SHA-256 of its last line:");
@@ -60,6 +109,12 @@ static void hashes(const ts_records *r, FILE *f)
     for (size_t i = 0; i < n && n > 1; i++)
         fprintf(f, "%s%s", i ? " " : "", ts_jr_str(ts_jr_at(last, i)));
     fputs("</code>", f);
+    for (size_t i = 0; i < ts_jr_len(signatures); i++) {
+        const char *s = ts_jr_str(ts_jr_at(signatures, i));
+        if (!*s) continue;
+        fprintf(f, "</p>\n<p>%s", i ? "" : "Signatures: ");
+        escape(s, strlen(s), f);
+    }
 }
 
 static void text(const ts_board *b, FILE *f)
@@ -70,16 +125,12 @@ static void text(const ts_board *b, FILE *f)
     if (!m) return;
     ts_board_print(b, m);
     fclose(m);
-    for (size_t i = 0; s && i < n; i++) {
-        if (s[i] == '<') fputs("&lt;", f);
-        else if (s[i] == '>') fputs("&gt;", f);
-        else if (s[i] == '&') fputs("&amp;", f);
-        else fputc(s[i], f);
-    }
+    if (s) escape(s, n, f);
     free(s);
 }
 
-static bool write_page(const ts_records *r, const ts_board *b, const char *about, FILE *f)
+static bool write_page(const ts_records *r, const ts_board *b, const char *about, bool sources,
+                       FILE *f)
 {
     const char *p = ts_page_html, *mark;
     for (; (mark = strstr(p, "{{")); p = strstr(mark, "}}") + 2) {
@@ -91,7 +142,7 @@ static bool write_page(const ts_records *r, const ts_board *b, const char *about
         else if (!strncmp(mark, "text}", 5)) text(b, f);
         else if (!strncmp(mark, "about}", 6))
             json(about ? about : "{}", about ? strlen(about) : 2, f);
-        else if (!strncmp(mark, "log}", 4)) records(r, about != NULL, f);
+        else if (!strncmp(mark, "log}", 4)) records(r, sources, f);
         else if (!strncmp(mark, "logs}", 5)) hashes(r, f);
         else {
             ts_sha256(ts_page_script, strlen(ts_page_script), hash);
@@ -104,10 +155,11 @@ static bool write_page(const ts_records *r, const ts_board *b, const char *about
 
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f)
 {
-    return write_page(r, b, NULL, f);
+    return write_page(r, b, NULL, false, f);
 }
 
-bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, FILE *f)
+bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, bool sources,
+                         FILE *f)
 {
-    return write_page(r, b, about, f);
+    return write_page(r, b, about, sources, f);
 }

@@ -5,11 +5,13 @@
 
 #include "board.h"
 
-/* The only page, without the entrants' sources. False on a write error. */
+/* The only page. Instead of the entrants' sources it has their numbers of lines. False on a write
+ * error. */
 bool ts_page_write(const ts_records *r, const ts_board *b, FILE *f);
 
-/* One page of a site (site.h), with all records given. `about` is JSON: page/data.js says what it
- * has. */
-bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, FILE *f);
+/* One page of a site (site.h), with all records given; sources only if wanted. `about` is JSON:
+ * page/data.js says what it has. */
+bool ts_page_write_about(const ts_records *r, const ts_board *b, const char *about, bool sources,
+                         FILE *f);
 
 #endif

@@ -71,15 +71,15 @@ static page *pages_of_entrants(const ts_records *r, const ts_board *b)
     return p;
 }
 
-/* The records of a challenge; task NULL: all but times and sources, which are on the other pages. A
- * source has no task. */
+/* The records of a challenge; task NULL: all but times, which are on the other pages. A source has
+ * no task. */
 static page page_of_task(const ts_records *r, const char *task)
 {
     page p = { .at = calloc(r->n + 1, sizeof *p.at) };
     for (size_t i = 0; i < r->n && p.at; i++) {
         const ts_record *at = &r->at[i];
         if (task ? is_common(at) || !strcmp(ts_jr_text(at->root, "task", ""), task)
-                 : !ts_record_is(at, "time") && !ts_record_is(at, "source"))
+                 : !ts_record_is(at, "time"))
             p.at[p.n++] = i;
     }
     return p;
@@ -123,7 +123,11 @@ static void describe(const about *a, ts_jw *w)
         ts_jw_open(w, NULL, '{');
         ts_jw_text(w, "name", r->name);
         ts_jw_text(w, "author", r->author);
-        ts_jw_text(w, "class", r->sample ? "" : r->klass);
+        ts_jw_open(w, "classes", '{');
+        for (int k = 0; k < TS_BOARD_DEVICES; k++)
+            if (b->overall[i].class_on[k])
+                ts_jw_text(w, k == TS_BOARD_CPU ? "cpu" : "cuda", b->overall[i].class_on[k]);
+        ts_jw_close(w, '}');
         ts_jw_text(w, "page", page);
         ts_jw_close(w, '}');
     }
@@ -147,7 +151,7 @@ static bool write_page(const ts_records *r, const page *p, const about *a, const
     FILE *f = some.at && !w.failed ? fopen(path, "w") : NULL;
     bool  ok = f && ts_board_make(&some, &b, why);
     if (ok) {
-        ok = ts_page_write_about(&some, &b, w.text, f);
+        ok = ts_page_write_about(&some, &b, w.text, a->one, f);
         ts_board_free(&b);
     }
     if (f) ok = !fclose(f) && ok;

@@ -10,9 +10,10 @@
 #include "show.h"
 
 enum {
-    NAME = 17,
+    NAME = 15,
     LONG_NAME = 27, /* in the scoreboard */
     CLASS = 10,
+    MOST_FAULTS = 4,
     CELLS = 6 /* columns of the matrix that fit next to the names */
 };
 
@@ -63,10 +64,10 @@ static void heading(FILE *f, const char *title)
     fprintf(f, "\n%s\n", show(title, -99).s);
 }
 
-static void speed(FILE *f, double S, double lo, double hi)
+static void percent(FILE *f, double share)
 {
-    if (S > 0) fprintf(f, "%6.1f %% [%5.1f %5.1f]", 100 * S, 100 * lo, 100 * hi);
-    else fprintf(f, "%22s", "-");
+    if (share > 0) fprintf(f, " %*.*f %%", 6, share < 9.9995, 100 * share);
+    else fprintf(f, "%9s", "-");
 }
 
 static bool rated(const ts_board *b)
@@ -79,20 +80,39 @@ static bool rated(const ts_board *b)
 static void scoreboard(const ts_board *b, FILE *f)
 {
     heading(f, "Scoreboard");
-    fprintf(f, "  #  %-*s %-10s %6s  %-22s %6s %5s%s\n", LONG_NAME, "entrant", "class", "passed",
-            "   speed / floor", "score", "grade", rated(b) ? " rating group" : "");
+    fprintf(f, "  #  %-*s %-10s %6s %9s%9s %6s %5s%s\n", LONG_NAME, "entrant", "class", "passed",
+            "of limit", "of best", "score", "grade", rated(b) ? " rating group" : "");
     for (size_t i = 0; i < b->n_overall; i++) {
         const ts_entrant_overall *c = &b->overall[i];
         const ts_entrant_row     *r = &b->row[c->first];
-        fprintf(f, "%3zu  %s %s %3d/%-2zu  ", i + 1, show(r->name, LONG_NAME).s,
+        fprintf(f, "%3zu  %s %s %3d/%-2zu ", i + 1, show(r->name, LONG_NAME).s,
                 show(c->klass, CLASS).s, c->passed, b->n_challenges);
-        speed(f, c->S, c->S_lo, c->S_hi);
-        if (c->passed && !(c->S > 0)) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
+        percent(f, c->S);
+        percent(f, c->of_best);
+        if (c->passed && !c->scored) fprintf(f, " %6s %5s", "-", c->grade); /* not timed */
         else fprintf(f, " %6.0f %5s", c->score, c->grade);
         if (c->rank)
             fprintf(f, " %6.0f %5.0f", ts_jr_number(c->rank, "rating", 0),
                     ts_jr_number(c->rank, "rank", 0));
         fputc('\n', f);
+    }
+}
+
+/* Passed of entered, where an entrant did not enter all challenges. */
+static void entered(const ts_board *b, FILE *f)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->n_overall; i++) {
+        const ts_entrant_overall *c = &b->overall[i];
+        if (c->entered >= (int)b->n_challenges) continue;
+        if (!any)
+            fprintf(f,
+                    "\n  passed is of all %zu challenges, and ranks; of those entered (does not "
+                    "rank):\n",
+                    b->n_challenges);
+        any = true;
+        fprintf(f, "    %s %3d/%-2d\n", show(b->row[c->first].name, LONG_NAME).s, c->passed,
+                c->entered);
     }
 }
 
@@ -117,7 +137,7 @@ static void samples(const ts_board *b, FILE *f)
         const ts_samples         *s = &c->samples;
         fprintf(f, "%3zu  %s %7d %7.3f %3d %7.3f", i + 1, show(b->row[c->first].name, LONG_NAME).s,
                 s->n, s->pass_1, s->k, s->pass_k);
-        if (c->passed && !(c->S > 0)) fprintf(f, " %6s %6s %6s\n", "-", "-", "-"); /* not timed */
+        if (c->passed && !c->scored) fprintf(f, " %6s %6s %6s\n", "-", "-", "-"); /* not timed */
         else fprintf(f, " %6.0f %6.0f %6.0f\n", c->score, s->best, s->median);
     }
 }
@@ -154,15 +174,22 @@ static void legend(const ts_board *b, FILE *f)
     };
     fprintf(
         f,
-        "\n  score   1000 x speed^0.70 x robustness^0.15 x precision^0.10 x memory^0.05 x share "
-        "offered;\n          mean over all challenges%s, where one that was not passed counts "
-        "0;\n          entrants are ranked by %s, then by score\n"
-        "  grade   A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n"
-        "  speed   least possible time (floor) / measured time, with its 95 %% interval\n",
+        "\n  of limit  least possible time (floor) / measured time\n"
+        "  of best   best known version's time / measured time, same run and machine\n"
+        "  score     250 at the time of a textbook version, 800 at that of the best known, 1000 "
+        "at the floor,\n            logarithmic in time; x robustness^0.15 x precision^0.10 x "
+        "memory^0.05 x share^0.5;\n            mean over all challenges%s, where one that "
+        "was not passed counts 0;\n            entrants are ranked by %s, then by score, then by "
+        "cases passed\n"
+        "  share     of the challenge that the entrant offers\n"
+        "  cases     correctness cases passed / run, by the usual contract;\n            among "
+        "failed entrants "
+        "their share ranks\n"
+        "  grade     A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n",
         has_samples(b) ? " of the mean over their answers" : "",
         has_samples(b) ? "pass@1" : "challenges passed");
     if (rated(b))
-        fprintf(f, "  rating  from head-to-head matches; 400 more: odds of 10 to 1; within a group "
+        fprintf(f, "  rating    from head-to-head matches; 400 more: odds of 10 to 1; in a group "
                    "no difference is sure\n");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (has_class(b, classes[i][0])) fprintf(f, "  %s: %s\n", classes[i][0], classes[i][1]);
@@ -267,6 +294,37 @@ static void put_command(const char *replay, const char *program, FILE *f)
     put(replay, f);
 }
 
+/* The cases that were not run, and the faults other than the one that the verdict names. */
+static void faults(const ts_entrant_row *r, FILE *f)
+{
+    const ts_jr_node  *list = ts_jr_get(r->verdict, "faults");
+    const ts_row_cases n = ts_row_cases_of(r);
+    const char        *named = ts_jr_text(r->verdict, "text", "");
+    char               line[640];
+    paragraph(ts_jr_text(r->verdict, "words", ""), f);
+    if (n.run < n.drawn) {
+        snprintf(line, sizeof line, "%d of %d cases were run", n.run, n.drawn);
+        paragraph(line, f);
+    }
+    for (size_t i = 0; i < ts_jr_len(list) && i < MOST_FAULTS; i++) {
+        const ts_jr_node *at = ts_jr_at(list, i);
+        const char       *text = ts_jr_text(at, "text", "");
+        const int         in = (int)ts_jr_whole(at, "n", 0);
+        if (!strcmp(text, named)) continue;
+        snprintf(line, sizeof line, "also, in %d case%s: %.500s", in, in == 1 ? "" : "s", text);
+        paragraph(line, f);
+    }
+}
+
+/* "in 27 of 73 cases: equal logits are ordered by index ...": how often the canon is broken. */
+static void rule(const ts_entrant_row *r, const char *text, FILE *f)
+{
+    const int common = (int)ts_jr_whole(r->verdict, "common", 0);
+    char      line[640];
+    snprintf(line, sizeof line, "in %d of %d cases: %.560s", common, ts_row_cases_of(r).run, text);
+    paragraph(common && ts_row_passed(r, false) ? line : text, f);
+}
+
 static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
 {
     const ts_jr_node *v = r->verdict;
@@ -277,10 +335,19 @@ static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
     const char       *lacks = ts_jr_text(v, "unsupported", "");
     const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
     if (*r->offers) {
-        fprintf(f, "     %s offers %.0f %% of the challenge:", name_of(r, -NAME).s, 100 * r->share);
+        fprintf(f, "     %s offers %.*f %% of the challenge:", name_of(r, -NAME).s, r->share < 0.1,
+                100 * r->share);
         paragraph(r->offers, f);
         fputc('\n', f);
     }
+    if (*ts_jr_text(v, "not_timed", ""))
+        fprintf(f, "     %s: not timed: %s\n", name_of(r, -NAME).s,
+                show(ts_jr_text(v, "not_timed", ""), -72).s);
+    const ts_jr_node *part = ts_jr_get(v, "timed_workloads");
+    int64_t           n_timed, n_all;
+    if (ts_jr_int(ts_jr_at(part, 0), &n_timed) && ts_jr_int(ts_jr_at(part, 1), &n_all))
+        fprintf(f, "     %s: timed in %lld of %lld workloads: no others are within its offers\n",
+                name_of(r, -NAME).s, (long long)n_timed, (long long)n_all);
     if (*lacks)
         fprintf(f, "     %s: unsupported dtypes: %s\n", name_of(r, -NAME).s, show(lacks, -72).s);
     if (*more)
@@ -291,8 +358,9 @@ static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
     if (*r->block) fprintf(f, "     %s: %s\n", name_of(r, -NAME).s, show(r->block, -72).s);
     fprintf(f, "     %s:", name_of(r, -NAME).s);
     if (*which) fprintf(f, " %s", show(which, -76).s);
-    if (*text) paragraph(text, f);
+    if (*text) rule(r, text, f);
     else if (*which && ts_jr_num(ts_jr_get(v, "got"), &got)) element(v, f);
+    if (!ts_row_passed(r, false)) faults(r, f);
     if (*replay) {
         fprintf(f, "\n       ");
         put_command(replay, program, f);
@@ -303,7 +371,7 @@ static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
 static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
 {
     const ts_jr_node *v = r->verdict, *cells = ts_jr_get(v, "robustness");
-    char              verdict[64], robust[24] = "-";
+    char              verdict[64], robust[24] = "-", count[32] = "-";
     double            passed = 0, all = 0, x;
     const bool        pass = ts_row_passed(r, false);
     snprintf(verdict, sizeof verdict, "%.20s%s%.30s", ts_jr_text(v, "verdict", "not judged"),
@@ -313,19 +381,21 @@ static void entrant(const ts_entrant_row *r, size_t place, FILE *f)
         all += ts_jr_num(ts_jr_at(ts_jr_at(cells, i), 1), &x) ? x : 0;
     }
     if (all > 0) snprintf(robust, sizeof robust, "%.0f/%.0f", passed, all);
-    fprintf(f, "%3zu  %s %s %s  ", place, name_of(r, NAME).s, show(r->klass, CLASS).s,
-            show(verdict, 15).s);
-    speed(f, pass ? ts_jr_number(r->score, "S", 0) : 0, ts_jr_number(r->score, "S_lo", 0),
-          ts_jr_number(r->score, "S_hi", 0));
+    const ts_row_cases cases = ts_row_cases_of(r);
+    if (cases.run) snprintf(count, sizeof count, "%d/%d", cases.passed, cases.run);
+    fprintf(f, "%3zu  %s %s %s %9s", place, name_of(r, NAME).s, show(r->klass, CLASS).s,
+            show(verdict, 14).s, count);
+    percent(f, pass ? ts_jr_number(r->score, "S", 0) : 0);
+    percent(f, pass ? ts_jr_number(r->score, "of_best", 0) : 0);
     const bool called = ts_jr_number(v, "calls", 1) > 0;
     /* Of one that failed otherwise, the error of what it did before says little. */
     if (called && ts_jr_num(ts_jr_get(v, "worst"), &x) && (pass || x > 1)) fprintf(f, " %8.2g", x);
     else fprintf(f, " %8s", "-");
     fprintf(f, " %7s", robust);
-    if (pass && !r->score) fprintf(f, " %4s", "-"); /* not timed */
+    if (pass && !ts_row_scored(r)) fprintf(f, " %4s", "-"); /* not timed, or without anchors */
     else fprintf(f, " %4.0f", pass ? ts_jr_number(r->score, "score", 0) : 0);
     fprintf(f, " %s\n",
-            pass                           ? show(ts_jr_text(r->score, "grade", "-"), -2).s
+            pass ? show(ts_row_scored(r) ? ts_jr_text(r->score, "grade", "-") : "-", -2).s
             : !strncmp(verdict, "FAIL", 4) ? "F"
                                            : "-");
 }
@@ -369,6 +439,22 @@ static void workloads(const ts_board *b, const ts_entrant_row *r, FILE *f)
     }
 }
 
+/* Why entrants have no score, if they should. */
+static void anchor_notes(const ts_board *b, const char *task, FILE *f)
+{
+    const char *last = "";
+    for (size_t i = 0; i < b->records->n; i++) {
+        const ts_jr_node *v = b->records->at[i].root;
+        const char       *note = ts_jr_text(v, "note", "");
+        if (!ts_record_is(&b->records->at[i], "anchor") || strcmp(ts_jr_text(v, "task", ""), task))
+            continue;
+        if (*note && strcmp(note, last))
+            fprintf(f, "     no score for %s entrants: %s\n",
+                    show(ts_jr_text(v, "kind", ""), -12).s, show(note, -60).s);
+        last = *note ? note : last;
+    }
+}
+
 static int better(const void *x, const void *y)
 {
     const ts_entrant_row *a = *(ts_entrant_row *const *)x, *b = *(ts_entrant_row *const *)y;
@@ -378,6 +464,8 @@ static int better(const void *x, const void *y)
     if (passed) return passed;
     if (whole) return whole; /* PASS before PASS (common) */
     if (s > t || s < t) return s > t ? -1 : 1;
+    const double c = ts_row_cases_of(a).share, d = ts_row_cases_of(b).share;
+    if (c > d || c < d) return c > d ? -1 : 1; /* the share of cases ranks those that failed */
     return a < b ? -1 : a > b;
 }
 
@@ -390,12 +478,35 @@ static void challenge(const ts_board *b, const char *task, FILE *f)
         if (!strcmp(b->row[i].task, task)) of[n++] = &b->row[i];
     qsort(of, n, sizeof *of, better);
     heading(f, strcmp(task, TS_UNREAD) ? task : "Not judged");
-    fprintf(f, "  #  %-*s %-10s %-15s  %-22s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
-            "   speed / floor", "err/bnd", "robust", "score");
+    fprintf(f, "  #  %-*s %-10s %-14s %9s%9s%9s %8s %7s %4s\n", NAME, "entrant", "class", "verdict",
+            "cases", "of limit", "of best", "err/bnd", "robust", "score");
     for (size_t i = 0; i < n; i++) entrant(of[i], i + 1, f);
+    anchor_notes(b, task, f);
     for (size_t i = 0; i < n; i++) flaw(of[i], b->program, f);
     if (n == 1) workloads(b, of[0], f);
     free(of);
+}
+
+/* Logs with the same line are counted. */
+static void signatures(const ts_board *b, FILE *f)
+{
+    const size_t n = ts_jr_len(b->signatures);
+    for (size_t i = 0; i < n; i++) {
+        const char *text = ts_jr_str(ts_jr_at(b->signatures, i));
+        size_t      alike = 0, before = 0;
+        for (size_t k = 0; k < n; k++)
+            if (!strcmp(ts_jr_str(ts_jr_at(b->signatures, k)), text)) alike++, before += k < i;
+        if (before || !*text) continue;
+        if (n > 1) fprintf(f, "%zu of %zu logs ", alike, n);
+        else fputs("log ", f);
+        for (const char *end; *text; text = end + (*end ? 2 : 0)) { /* a line per part */
+            char part[128];
+            end = strstr(text, "; ");
+            if (!end) end = text + strlen(text);
+            snprintf(part, sizeof part, "%.*s", (int)(end - text), text);
+            fprintf(f, "%s%s\n", show(part, -95).s, *end ? ";" : "");
+        }
+    }
 }
 
 void ts_board_print(const ts_board *b, FILE *f)
@@ -410,10 +521,12 @@ void ts_board_print(const ts_board *b, FILE *f)
                 show(ts_jr_text(b->run, "machine", ""), -99).s,
                 show(ts_jr_text(b->run, "badge", "none"), -20).s, held, ts_jr_len(all));
     if (*device) fprintf(f, "%s\n", show(device, -99).s);
+    signatures(b, f);
     if (*b->note) paragraph(b->note, f), fputc('\n', f);
     if (!b->n_rows) fprintf(f, "\nNo entrant has been judged yet.\n");
     if (!b->n_rows) return;
     scoreboard(b, f);
+    entered(b, f);
     samples(b, f);
     legend(b, f);
     matrix(b, f);

@@ -14,20 +14,27 @@ const error = (x, limit) => {
   return cell(known ? isNaN(v) ? Infinity : v : "", { class: "num" + (known && !(v <= limit) ? " short" : "") }, known ? brief(v) : dash());
 };
 
-function challengeRow(e, first, more) {
+// The verdict with the number of cases, and what goes wrong.
+function verdictCell(m, e, bare) {
+  const v = e.verdict || {}, kind = kindOf(e), why = untimed(m, e);
+  return cell(kind + (v.reason || ""), { class: "verdict" }, kind === "PASS" || kind === "none" ? chip(kind) : h("a", { href: flawLink(e) }, chip(kind)), h("small", { class: "count" }, casesText(e)),
+    kind !== "PASS" && v.reason && !bare && h("small", {}, wordsOf(e)), why && h("small", {}, "not timed: ", why),
+    Array.isArray(v.timed_workloads) && h("small", {}, `timed in ${v.timed_workloads[0]} of ${v.timed_workloads[1]} workloads`));
+}
+
+function challengeRow(m, e, first, more) {
   const v = e.verdict || {}, s = passed(e) ? e.score : null, kind = kindOf(e), robust = sum(ROBUST.map(([k]) => (v.robustness || {})[k]));
   const part = (value, ...more) => cell(s ? value : "", { class: "num part" }, s ? percent(value) : dash(), h("small", {}, more));
   return h("tr", {}, first || nameCell(e, e.language, scopeOf(e)), more,
-    cell(kind + (v.reason || ""), { class: "verdict" }, kind === "PASS" || kind === "none" ? chip(kind) : h("a", { href: "#" + flawOf(e) }, chip(kind)), kind !== "PASS" && v.reason && h("small", {}, reasonOf(v))),
-    cell(s ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, s ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
-    cell(s ? -s.score : 1, { class: "grade", title: s && s.grade !== "-" ? gradeOf(s.grade) : null }, s && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
-    cell(s ? s.S : "", { class: "speed" }, bar(speedOf(e)), s && h("small", {}, `slowest workload ${percent(s.S_min)}`)),
-    part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.calls !== 0 && v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.calls !== 0 && v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`),
-    share(sum(KINDS.map(([k]) => (v.categories || {})[k])), "", "cases"));
+    verdictCell(m, e),
+    cell(scored(e) ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, scored(e) ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
+    cell(scored(e) ? -s.score : 1, { class: "grade", title: scored(e) && s.grade !== "-" ? gradeOf(s.grade) : null }, scored(e) && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
+    cell(s ? s.speed ?? s.S : "", { class: "speed" }, bar(speedOf(e)), s && s.of_best > 0 && h("small", {}, h("b", {}, ofBest(s.of_best)), ` of the best known: ${Math.round(s.speed)} on the scale`), s && h("small", {}, `slowest workload ${percent(s.S_min)} of the limit`)),
+    part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.calls !== 0 && v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.calls !== 0 && v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`));
 }
 
 const FACTORS = () => [["Verdict"], ["Score", { class: "num" }], ["Grade", { class: "grade", "data-first": "low" }, gradeOf()],
-  ...WEIGHTS.map(([name, weight, , text], i) => [`${name} (${weight}\u00a0%)`, i ? { class: "num" } : null, text]), ["Cases passed", { class: "num" }, "correctness cases of all categories"]];
+  ...WEIGHTS.map(([name, weight, , text], i) => [`${name} (${weight}\u00a0%)`, i ? { class: "num" } : null, text])];
 
 function countsTable(list, first) {
   const num = { class: "num" }, heads = [["", { class: "who" }], ...KINDS.map(([k, text]) => [k, num, text]), ["worst error / bound", num, "largest error of any element, divided by its bound; above 1 is wrong"], ["p99.9 error / bound", num, "99.9 % of the elements of float32 cases are below it"],
@@ -38,12 +45,19 @@ function countsTable(list, first) {
     h("p", { class: "note" }, [...KINDS, ...ROBUST].map(([k, text], i) => [i > 0 && "; ", h("b", {}, k), ": ", text]), "."), table(heads, list.map(e => row(e)), "cards"));
 }
 
+// Distinct faults with their words and counts, and the families of input in which cases failed.
+function faultList(e) {
+  const some = faultsOf(e), short = Object.entries(e.verdict.families || {}).filter(([, p]) => Array.isArray(p) && p[0] < p[1]);
+  return [some.length > 0 && h("ul", { class: "faults" }, some.map(f => h("li", {}, h("b", {}, faultText(f)), ` ${f.n} ${f.n === 1 ? "case" : "cases"}${f.words && f.family ? ", family " + f.family : ""}`))),
+    short.length > 0 && h("p", { class: "note" }, "By family of input: ", short.map(([k, p], i) => [i > 0 && ", ", clean(k), " ", h("b", {}, `${p[0]}/${p[1]}`)]), "; every other family passed.")];
+}
+
 function flaw(e) {
   const v = e.verdict, facts = [["case", v.case], ["at", v.index], ["got", v.got], ["want", v.want], ["bound", v.bound]]
     .filter(f => f[1] !== undefined && f[1] !== null && f[1] !== "")
     .map(([k, x]) => [k, k === "bound" ? exact(number(x)) : k === "got" || k === "want" ? exact(number(x), apart(number(v.got), number(v.want))) : clean(x)]);
   const made = h("div", { class: "flaw " + kindOf(e), id: flawOf(e) }, h("h4", {}, SITE === "entrant" ? null : [named(e), " "], e.sample && h("small", {}, clean(e.sample), " "), chip(kindOf(e)), " ", h("span", { class: "reason" }, reasonOf(v))),
-    h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
+    h("p", { class: "count" }, casesText(e)), faultList(e), h("p", {}, v.text), facts.length > 0 && h("dl", {}, facts.map(([k, x]) => [h("dt", {}, k), h("dd", {}, x)])));
   if (v.replay) {
     const code = h("code", {}, v.replay);
     made.append(h("div", { class: "replay" }, code, h("button", { class: "copy", type: "button", on: ev => copy(ev.currentTarget, code) }, "copy")));
@@ -62,15 +76,18 @@ function challenge(m, task) {
   const several = best.length < all.length, right = best.filter(passed), wrong = all.filter(e => e.verdict && !whole(e));
   const fastest = right.filter(e => e.score).reduce((a, b) => a && a.score.S >= b.score.S ? a : b, null), open = SITE === "challenge" || m.tasks.length <= FEW;
   const heads = several => [["Entrant", { class: "who" }], ...(several ? [["Answers passed", { class: "num" }]] : []), ...FACTORS()];
-  const made = h("details", { class: "task", open: open ? "" : null },
-    h("summary", {}, h("h2", {}, SITE === "challenge" ? "Results" : plain(task)), h("span", { class: "soft" }, `${right.length} of ${best.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`])),
-    !SITE && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), h("p", { class: "note" }, several ? "The best answer of each entrant: the factors of its score, with their weights." : "The factors of each score, with their weights."),
-    table(heads(several), best.map(e => challengeRow(e, null, several && answersPassed(of(e)))), "cards"),
-    several && h("details", { class: "counts" }, h("summary", {}, `All ${all.length} answers`), table(heads(false), all.map(e => challengeRow(e)), "cards")),
-    countsTable(best, e => nameCell(e, e.language)), figures(m, best),
+  const notes = [...new Set(m.anchors.filter(a => a.task === task && a.note).map(a => `No score for ${clean(a.kind)} entrants: ${clean(a.note)}.`))];
+  const rest = () => [!SITE && h("a", { class: "up", href: "#scoreboard" }, "\u2191 back to the board"), h("p", { class: "note" }, several ? "The best answer of each entrant: the factors of its score, with their weights." : "The factors of each score, with their weights."),
+    table(heads(several), best.map(e => challengeRow(m, e, null, several && answersPassed(of(e)))), "cards"), notes.map(text => h("p", { class: "note after" }, text)),
+    several && h("details", { class: "counts" }, h("summary", {}, `All ${all.length} answers`), table(heads(false), all.map(e => challengeRow(m, e)), "cards")),
+    countsTable(best, e => nameCell(e, e.language)), figures(m, task, best),
     wrong.length > 0 && h("details", { class: "wrong", open: wrong.length <= 6 ? "" : null }, h("summary", {}, `Why ${wrong.length === 1 ? "one answer" : wrong.length + " answers"} did not get a plain PASS`),
-      h("p", { class: "note" }, "The first flaw of each; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw))));
-  made.addEventListener("toggle", redraw);
+      h("p", { class: "note" }, "The faults of each, and its first flaw; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw)))];
+  const made = h("details", { class: "task", open: open ? "" : null },
+    h("summary", {}, h("h2", {}, SITE === "challenge" ? "Results" : plain(task)), h("span", { class: "soft" }, `${right.length} of ${best.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`, fastest.score.of_best > 0 && `, ${ofBest(fastest.score.of_best)} of the best known`])));
+  made.fill = () => made.childElementCount > 1 || fill(made, {}, rest()); // thousands of answers: only if wanted
+  if (open) made.fill();
+  made.addEventListener("toggle", () => { made.fill(); redraw(); });
   return h("section", { id: anchor(task), class: made.open ? null : "folded" }, made);
 }
 

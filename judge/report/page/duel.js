@@ -30,29 +30,30 @@ function matrix(people, task) {
       const c = meet(a, b, task);
       if (!c.n) return h("td", { class: "cell soft", title: "no match" }, many ? "" : "\u00b7");
       return tint(h("td", { class: "cell " + c.kind, title: clean(`${a.name} against ${b.name} \u2014 `) + c.said.map(clean).join("; ") },
-        !many && [margin(c.margin), h("small", {}, task ? c.kind : tally(c))]), c);
+        h("a", { href: pairLink(a, b), "aria-label": clean(`${a.name} and ${b.name}`) }, !many && [margin(c.margin), h("small", {}, task ? c.kind : tally(c))])), c);
     })))));
 }
 
 function opponents(people, a, task) {
   const met = people.filter(b => b !== a).map(b => ({ b, ...meet(a, b, task) })).filter(c => c.n);
-  return h("ul", { class: "against" }, met.map(c => tint(h("li", { class: c.kind }, h("b", {}, who(c.b)), h("span", {}, tally(c)), h("span", {}, margin(c.margin))), c)));
+  return h("ul", { class: "against" }, met.map(c => tint(h("li", { class: c.kind }, h("b", {}, h("a", { href: pairLink(a, c.b) }, who(c.b))), h("span", {}, tally(c)), h("span", {}, margin(c.margin))), c)));
 }
 
 function headToHead(m) {
-  if (!m.matches.length) return null;
-  const shown = h("div", {}), list = h("div", {}), pick = h("p", { class: "choices one" });
+  if (!m.matches.length) return SITE === "challenge" || m.people.length < 2 ? null : h("section", { id: "matches" }, h("h2", {}, "Head to head"), pairChoice(m));
+  const shown = h("div", {}), list = h("div", {}), chosen = h("p", { class: "choices one" });
   const in_ = task => m.people.filter(p => m.matches.some(x => (!task || x.task === task) && (x.a.person === p || x.b.person === p)));
   const show = task => {
     const people = in_(task), one = p => list.replaceChildren(opponents(people, p, task));
     shown.replaceChildren(h("div", { class: "box", tabindex: 0 }, matrix(people, task)));
-    pick.replaceChildren(choice("Entrant", people.map(p => [`${p.place + 1}. ${clean(p.name)}`, p]), one));
+    chosen.replaceChildren(choice("Entrant", people.map(p => [`${p.place + 1}. ${clean(p.name)}`, p]), one));
     one(people[0]);
   };
   show(null);
-  return h("section", { id: "matches", class: in_(null).length > MANY ? "crowd" : null }, h("h2", {}, "Head to head"),
-    h("p", { class: "note" }, "How much faster (+) or slower (\u2212) one entrant is than another: in percent, from twice on as a factor (2.1\u00d7 faster, \u00f72.1 slower). Below that, matches won\u2013lost\u2013tied. Both entrants are timed on the same inputs in alternation; a match is won only if the whole 95 % interval of the difference is beyond 1 %. ",
-      h("span", { class: "keys" }, h("i", { class: "key won" }), "faster", h("i", { class: "key lost" }), "slower")),
-    SITE !== "challenge" && h("p", { class: "choices" }, choice("Challenge", [["all challenges", null], ...m.tasks.filter(t => m.matches.some(x => x.task === t)).map(t => [plain(t), t])], show)),
-    h("div", { class: "pairs" }, shown), h("div", { class: "one" }, pick, list));
+  return h("section", { id: "matches", class: in_(null).length > MANY ? "crowd" : null }, h("div", { class: "bar-line" }, h("h2", {}, "Head to head"),
+      SITE !== "challenge" && h("p", { class: "choices filters" }, choice("challenge", [["all challenges", null], ...m.tasks.filter(t => m.matches.some(x => x.task === t)).map(t => [plain(t), t])], show)),
+      SITE !== "challenge" && pairChoice(m)),
+    h("div", { class: "pairs" }, shown), h("div", { class: "one" }, chosen, list),
+    h("p", { class: "note after" }, "How much faster (+) or slower (\u2212) one entrant is than another: in percent, from twice on as a factor (2.1\u00d7 faster, \u00f72.1 slower). Below that, matches won\u2013lost\u2013tied. Both entrants are timed on the same inputs in alternation; a match is won only if the whole 95 % interval of the difference is beyond 1 %. A click on a cell shows the two side by side. ",
+      h("span", { class: "keys" }, h("i", { class: "key won" }), "faster", h("i", { class: "key lost" }), "slower")));
 }

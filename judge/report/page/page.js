@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// page.js - assembles the page: a short header, the scoreboard, then everything else.
+// page.js - assembles the page: a short header, findings, the scoreboard, head to head, then everything else.
 
 const mark = () => g("svg", { viewBox: "0 0 66 66", "aria-hidden": "true" },
   g("path", { d: "M12 20Q16 6 34 7Q55 8 59 27Q63 47 46 57Q28 64 14 53Q3 42 12 20Z", fill: "#2c2d31" }),
@@ -27,8 +27,10 @@ function headOf(m) {
 }
 
 // A link to a folded element unfolds it.
-function unfold() {
-  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+function unfold(m) {
+  const id = location.hash && decodeURIComponent(location.hash.slice(1)), e = m.entrants.find(e => flawOf(e) === id), section = e && document.getElementById(anchor(e.task));
+  if (section && section.firstChild.fill) section.firstChild.fill();
+  const target = id && document.getElementById(id);
   for (let e = target && target.tagName === "SECTION" ? target.firstChild : target; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
   if (target) target.scrollIntoView();
 }
@@ -38,12 +40,13 @@ function page(m) {
   main.append(...headOf(m));
   if (!m.entrants.length) return main.append(h("p", { class: "empty" }, "No entrant has been judged yet."));
   main.append(...(SITE === "entrant" ? entrantPage(m) : SITE === "challenge" ? [...lead(m), challenge(m, m.entrants[0].task), matches, ...given(), terms(m)]
-    : SITE === "index" ? [scoreboard(m), challengeList(m), matches] : [scoreboard(m), matches, ...m.tasks.map(t => challenge(m, t))]).filter(Boolean));
+    : [changes(m), findings(m), scoreboard(m), matches, ...(SITE === "index" ? [challengeList(m)] : m.tasks.map(t => challenge(m, t))), h("section", { id: "pair" })]).filter(Boolean));
   if (SITE === "entrant" || SITE === "challenge") document.title = `Touchstone: ${clean(SITE === "entrant" ? m.people[0].name : plain(m.entrants[0].task))}`;
   redraw();
-  addEventListener("beforeprint", () => { document.querySelectorAll("section > details").forEach(d => d.open = true); redraw(); });
+  addEventListener("beforeprint", () => { document.querySelectorAll("section > details").forEach(d => { if (d.fill) d.fill(); d.open = true; }); redraw(); });
   addEventListener("resize", redraw);
-  addEventListener("hashchange", unfold);
-  unfold();
+  const go = () => { route(m) || unfold(m); redraw(); };
+  addEventListener("hashchange", go);
+  go();
 }
 page(model(JSON.parse(document.getElementById("log").textContent)));

@@ -17,22 +17,35 @@ function scale(from, to, begin, end) {
 
 const label = (x, y, text, more) => g("text", { x, y, ...more }, text);
 const line = (x1, y1, x2, y2, kind) => g("line", { x1, y1, x2, y2, class: kind });
-// Names of one family differ at their end: that stays.
-const cut = (s, n, tail = 0) => { const c = [...clean(s)]; return c.length > n ? [...c.slice(0, Math.max(1, n - 1 - tail)), "\u2026", ...c.slice(c.length - tail)].join("") : c.join(""); };
+// The width of a text in px, as style.css sets it.
+const ruler = document.createElement("canvas").getContext("2d");
+const wide = (s, size) => { ruler.font = `${size}px ${getComputedStyle(document.documentElement).getPropertyValue("--sans")}`; return ruler.measureText(s).width; };
+// As much of a text as fits. Names of one family differ at their end, and so do workloads: that stays.
+function cut(s, room, size, tail) {
+  const c = [...clean(s)], of = n => n < c.length ? [...c.slice(0, Math.max(1, n - tail)), "\u2026", ...c.slice(c.length - tail)].join("") : c.join("");
+  let n = c.length;
+  while (n > tail + 1 && wide(of(n), size) > room) n--;
+  return of(n);
+}
 
+// Labels below an axis; those at its ends stay inside the picture.
 function below(svg, x, top, bottom, format) {
+  const width = +svg.getAttribute("viewBox").split(" ")[2];
   for (const v of x.ticks) {
+    const text = format(v), half = wide(text, 11.5) / 2 + 1;
     svg.append(line(x(v), top, x(v), bottom, "grid"));
-    svg.append(label(x(v), bottom + 16, format(v), { "text-anchor": "middle" }));
+    svg.append(label(Math.max(half, Math.min(width - half, x(v))), bottom + 16, text, { "text-anchor": "middle" }));
   }
 }
 const bare = v => v >= 1e4 || v < 1e-3 ? v.toExponential(0).replace("e+", "e") : String(+v.toPrecision(2));
 const asPercent = v => +(100 * v).toPrecision(2) + " %";
 
 // One row per workload: the share of the limit that each entrant reaches.
-function fractions(entrants, width) {
+// With the best known version and the textbook's, where the log has them.
+function fractions(entrants, anchors, width) {
   const cases = [...new Set(entrants.flatMap(e => e.times.map(t => t.case)))];
-  const all = entrants.flatMap(e => e.times.map(t => t.fraction));
+  const floors = new Map(entrants.flatMap(e => e.times.map(t => [t.case, t.floor_ns]))), marks = c => anchors.filter(a => a.workload === c).flatMap(a => [["T", "textbook", a.text_ns, a.kind], ["B", "best known", a.best_ns, a.kind]]).filter(x => x[2] > 0).map(([sign, name, ns, kind]) => ({ sign, name, kind, at: floors.get(c) / ns }));
+  const all = [...entrants.flatMap(e => e.times.map(t => t.fraction)), ...cases.flatMap(c => marks(c).map(k => k.at))];
   const least = Math.min(0.1, ...all) * 0.8;
   const most = Math.max(1.25, ...all.map(f => f * 1.1)), row = 44, top = 18, bottom = top + row * cases.length;
   const x = scale(least, most, 6, width - 8);
@@ -42,7 +55,8 @@ function fractions(entrants, width) {
   svg.append(line(x(1), top - 4, x(1), bottom, "roof"), label(x(1), top - 7, "floor", { "text-anchor": "end" }));
   cases.forEach((c, i) => {
     const y = top + row * i + 28;
-    svg.append(label(6, y - 14, cut(c, width / 6.2)), line(6, y, width - 8, y, "grid"));
+    svg.append(label(6, y - 14, cut(c, width - 16, 11.5, 12)), line(6, y, width - 8, y, "grid"));
+    for (const k of marks(c)) svg.append(g("g", { class: "anchor" }, g("title", {}, `${k.name} (${clean(k.kind)}): ${percent(k.at)} of the limit`), line(x(k.at), y - 7, x(k.at), y + 7, k.sign === "B" ? "best" : "text")));
     for (const e of entrants)
       for (const t of e.times.filter(t => t.case === c)) {
         const dot = g("g", {}, g("title", {}, `${e.label}: ${percent(t.fraction)} of the limit, ${brief(t.time_ns / 1e3)} us [${brief(t.lo_ns / 1e3)}, ${brief(t.hi_ns / 1e3)}]`));
@@ -67,11 +81,12 @@ function roofline(entrants, floors, width) {
   const from = Math.min(...xs) / 2, to = Math.max(ridge * 2, ...xs);
   svg.append(g("path", { class: "roof", d: `M${x(from)} ${y(bandwidth * from)}L${x(ridge)} ${y(peak)}L${x(to)} ${y(peak)}` }));
   svg.append(label(width - 10, y(peak) - 6, `${brief(peak)} GFLOP/s`, { "text-anchor": "end" }));
-  const middle = Math.sqrt(from * ridge);
-  svg.append(label(x(middle) - 8, y(bandwidth * middle) - 8, `${brief(bandwidth)} GB/s`, { "text-anchor": "end" }));
+  // Beside the slope, where it is neither at the left edge nor at the roof's name.
+  const middle = Math.sqrt(from * ridge), rate = `${brief(bandwidth)} GB/s`, end = Math.max(x(middle) - 8, left + wide(rate, 11.5) + 4);
+  svg.append(label(end, Math.max(top + 24, y(bandwidth * middle) - 8), rate, { "text-anchor": "end" }));
   for (const p of points) svg.append(g("g", {}, g("title", {}, `${p.e.label}, ${p.t.case}: ${brief(p.y)} GFLOP/s`), marker(p.e.mark, x(p.x), y(p.y), 4)));
   svg.append(label((left + width) / 2, height - 4, "flops per byte", { "text-anchor": "middle" }));
-  svg.append(label(left, top - 3, "GFLOP/s", { "text-anchor": "end" }));
+  svg.append(label(0, top - 3, "GFLOP/s"));
   return svg;
 }
 
@@ -84,12 +99,12 @@ function rows(entrants, width, x, left, format, mark, draw) {
   svg.append(line(x(1), top, x(1), bottom, "roof"), label(x(1), top - 4, mark.text, { "text-anchor": mark.anchor }));
   entrants.forEach((e, i) => {
     const y = top + row * i + row / 2;
-    svg.append(g("text", { x: 0, y: y + 4, class: "name" }, g("title", {}, e.label), cut(e.label, Math.floor((left - 14) / 7), 5)));
+    svg.append(g("text", { x: 0, y: y + 4, class: "name" }, g("title", {}, e.label), cut(e.label, left - 14, 12, 5)));
     svg.append(draw(e, y));
   });
   return svg;
 }
-const gutter = (width, entrants) => Math.min(Math.round(width * .42), 24 + 7 * Math.max(...entrants.map(e => [...e.label].length)));
+const gutter = (width, entrants) => Math.min(Math.round(width * .42), 24 + Math.ceil(Math.max(...entrants.map(e => wide(clean(e.label), 12)))));
 
 // Every timed call of every workload, over its floor. One path per entrant: thousands of dots are cheap.
 function strips(entrants, width) {
@@ -141,17 +156,21 @@ function figure(title, note, draw) {
   return f;
 }
 
-function figures(m, entrants) {
-  const timed = entrants.filter(e => e.times.length), judged = entrants.filter(e => e.verdict && e.verdict.calls !== 0 && (!isNaN(number(e.verdict.worst)) || e.verdict.worst === "nan"));
+// The kind of anchor that an entrant is compared with.
+const kindFor = e => e.language === "python" ? e.device === "cuda" ? "python-gpu" : "python" : e.device === "cuda" ? "cuda" : "c";
+
+function figures(m, task, entrants) {
+  const timed = entrants.filter(e => e.times.length), judged = entrants.filter(e => (passed(e) || kindOf(e) === "AUDIT") && e.verdict.calls !== 0 && !isNaN(number(e.verdict.worst)));
+  const kinds = new Set(timed.map(kindFor)), anchors = m.anchors.filter(a => a.task === task && kinds.has(a.kind));
   const costs = timed.length && timed.every(e => e.times.every(t => t.bytes > 0 && t.flops > 0));
-  const floors = m.run && m.run.floors || {}, made = [];
+  const floors = (m.timed && m.timed[task] || m.run || {}).floors || {}, made = [];
   if (timed.length) {
-    made.push(figure("Speed, as a share of the limit", "One marker per entrant and workload, with its 95 % interval. The floor is the least time in which this machine can move the bytes and do the arithmetic.", w => fractions(timed, w)));
+    made.push(figure("Speed, as a share of the limit", "One marker per entrant and workload, with its 95 % interval. The floor is the least time in which this machine can move the bytes and do the arithmetic." + (anchors.length ? " Long strokes: the best known version; dashed: the textbook\u2019s." : ""), w => fractions(timed, anchors, w)));
     if (costs && floors.memory_gbs > 0 && floors.gflops > 0)
       made.push(figure("Roofline", "Arithmetic rate of each workload, below the limits that memory bandwidth and arithmetic units set.", w => roofline(timed, floors, w)));
     made.push(figure("Every timed call", "One dot per call, as a multiple of its workload’s floor. A stroke marks the lower quartile of each workload, which is the time that counts.", w => strips(timed, w)));
   }
-  if (judged.length) made.push(figure("Error, as a multiple of its bound", "Filled marker: the worst element of all calls. Hollow marker: 99.9 % of the elements of float32 cases are to the left of it. An element to the right of the bound is wrong.", w => errors(judged, w)));
+  if (judged.length) made.push(figure("Error, as a multiple of its bound", "Answers that failed are left out. Filled marker: the worst element of all calls. Hollow marker: 99.9 % of the elements of float32 cases are to the left of it. An element to the right of the bound is wrong.", w => errors(judged, w)));
   if (!made.length) return [];
   return [timed.length > 0 && h("p", { class: "legend" }, timed.map(e => h("span", {}, g("svg", { viewBox: "0 0 14 14" }, marker(e.mark, 7, 7, 4.6)), h("bdi", {}, e.label)))),
     h("div", { class: "figures" }, made)];

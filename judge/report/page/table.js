@@ -6,12 +6,16 @@ const kindOf = e => e && e.verdict && e.verdict.verdict === COMMON ? "COMMON" : 
 const wordOf = kind => kind === "COMMON" ? COMMON : kind === "none" ? "not judged" : kind;
 const chip = (kind, text) => h("i", { class: "chip " + kind, title: VERDICTS[kind] }, text || wordOf(kind));
 const classChip = name => h("span", { class: "class", title: CLASSES[name] }, name);
-const reasonOf = v => v && v.reason ? REASONS[v.reason] || v.reason : "";
+// Of a status the text says more: "raised ValueError: ...", "ok instead of state", "returned, expected KeyError".
+const reasonOf = v => !v || !v.reason ? "" : v.reason !== "status" ? REASONS[v.reason] || v.reason :
+  /\braised /.test(v.text) ? REASONS.raised : /: ok instead of |\breturned, expected /.test(v.text) ? REASONS.accepted : REASONS.status;
 const anchor = task => "task-" + task.replace(/[^a-z0-9_]/gi, "-");
 const flawOf = e => "flaw-" + e.id;
+const flawLink = e => (SITE === "index" ? e.person.page : "") + "#" + flawOf(e); // the page of an entrant has its flaws
 const plain = task => task === "-" ? "not judged" : task.replace(/_/g, " ").replace("/", " on ");
 const taskPage = task => (SITE === "index" ? "" : "../") + `challenge/${task.replace(/[^A-Za-z0-9._-]/g, "-")}.html`;
 const named = e => e.page || (e.person && e.person.page) ? h("a", { href: e.page || e.person.page }, who(e)) : who(e);
+const ofBest = x => isNaN(x) ? "" : x < 9.995 ? (+x).toFixed(2) : String(Math.round(x)); // a share of the best known speed
 const dash = () => h("span", { class: "soft" }, "\u2013");
 
 // A td with its sort value.
@@ -53,8 +57,9 @@ function sort(rows, head, th, i) {
   rows.append(...[...rows.rows].sort((a, b) => order(value(a), value(b))));
 }
 
+const classChips = e => (e.classes || [e.class]).map((c, i) => [i > 0 && " ", classChip(c)]);
 const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { class: "who", title: clean(e.name) }, h("b", {}, SITE === "entrant" ? who(e) : named(e)), e.sample && h("small", {}, clean(e.sample)),
-  h("small", {}, classChip(e.class), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
+  h("small", {}, classChips(e), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
 
 // What an entrant leaves out: by its declaration, and the dtypes that it rejected.
 const scopeOf = e => [e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers)),

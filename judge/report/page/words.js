@@ -3,10 +3,10 @@
 
 // As in judge/report/score.c; test/page.py recomputes every score from the page.
 const WEIGHTS = [
-  ["Speed", 70, "S", "the least time in which this machine could do the work (the floor), divided by the measured time"],
+  ["Speed", 100, "speed", "the place of its times between those of a textbook version (250), the best known one (800) and the least possible time, the floor (1000)"],
   ["Robustness", 15, "R", "checks beyond correctness: invalid calls rejected, bitwise identical repeats, any number of threads, no undefined behaviour"],
-  ["Precision", 10, "P", "correct digits, compared with the most precise entrant that passed"],
-  ["Memory", 5, "M", "100 % without a workspace, less the more is used"],
+  ["Precision", 10, "P", "correct digits, compared with the best known version"],
+  ["Memory", 5, "M", "workspace, compared with the best known version\u2019s; less is better"],
 ];
 const GRADES = [[900, "A+"], [800, "A"], [650, "B"], [450, "C"], [250, "D"], [0, "E"]];
 
@@ -41,23 +41,25 @@ const BADGES = {
 const REASONS = {
   entry: "its description could not be read", size: "its files are too large", build: "it did not compile",
   symbol: "it uses a symbol that its class may not use", missing: "it lacks the function of the challenge", launch: "its launch plan is invalid",
-  status: "it rejected a valid call", value: "an output is outside its error bound", unwritten: "an output was not written",
+  status: "it rejected a valid call", raised: "it raised an exception", accepted: "it accepted an invalid call", value: "an output is outside its error bound", unwritten: "an output was not written",
   canon: "one of the project’s additional rules is broken", case: "the requested case does not exist or is not offered",
   input: "it wrote to an input", before: "it accessed memory before a buffer", past: "it accessed memory past a buffer", gap: "it accessed memory between the rows of a buffer",
   crash: "it crashed", hang: "it did not finish in time", seal: "it made a system call that its class may not make", memory: "it used too much memory", protocol: "it left the protocol",
   early: "it worked before the clock started", "output-late": "it worked after reporting that it was done", workspace: "it requested too much workspace",
   fp: "it changed the floating-point mode", floor: "it was faster than this machine can be",
-  error: "the machine or the installation is at fault", judge: "not all that was to be checked was checked",
+  error: "the machine or the installation is at fault", busy: "the machine was too busy to tell", judge: "not all that was to be checked was checked",
 };
 
 const COLUMNS = {
-  Passed: "challenges passed, of all challenges in this run",
+  Passed: "challenges passed, of all challenges in this run; this count ranks",
+  Entered: "challenges passed, of those that the entrant entered; this count does not rank",
   "pass@1": "chance that one answer of the entrant passes, mean over all challenges; entrants are ranked by it",
   "pass@k": "chance that at least one of k answers passes, mean over all challenges: an unbiased estimate from all answers",
   Best: "mean over all challenges of the best answer’s score",
   Median: "mean over all challenges of the median answer’s score; one that failed counts 0",
   Score: "mean over all challenges, 0 to 1000; a challenge that was not passed counts 0",
-  Speed: "share of the machine’s limit that was reached: geometric mean over the challenges passed",
+  "Of limit": "share of the machine’s limit that was reached: geometric mean over the challenges passed",
+  "Of best": "speed as a multiple of the best known version’s: geometric mean over the challenges passed; 1 is as fast, more is faster",
   Rating: "strength in head-to-head matches, as in chess: 400 points more mean odds of ten to one; 1500 is the mean",
   Group: "entrants in one group cannot be told apart; group 1 is the fastest",
 };
