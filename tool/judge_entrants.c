@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "owners.h"
 #include "python.h"
 #include "tool.h"
 
@@ -62,7 +63,7 @@ static const struct {
     const char *needs;                   /* a Python module; NULL: none */
 } all[] = {
     { TS_CPU, "libtouchstone.so", "touchstone", NULL, NULL },
-    { TS_CPU, "touchstone-textbook.so", "textbook", "softmax_topk", NULL },
+    { TS_CPU, "touchstone-textbook.so", "textbook", NULL, NULL },
     { TS_CPU, "touchstone-three_pass.so", "three_pass", "softmax_topk", NULL },
     { TS_CPU, "entrant/numpy", "numpy", NULL, "numpy" },
     { TS_CUDA, "touchstone-cuda.so", "touchstone", NULL, NULL },
@@ -108,9 +109,61 @@ static void add_built_in(ts_run *c, const char *only, const char *name, int n_gi
             snprintf(file, sizeof file, "%s%s%s", all[i].file, folder ? "/" : "",
                      folder ? task : "");
             if (find_built_in(file, path, sizeof path) && realpath(path, whole))
-                add(c, whole, task, all[i].name, NULL);
+                add(c, whole, task, all[i].name, NULL)->built_in = true;
         }
     }
+}
+
+/* The anchors of each kind, see ts_anchor: a shared library, or a folder with one per challenge. */
+static const struct {
+    ts_device   device;
+    const char *kind, *text, *best;
+} scale[] = {
+    { TS_CPU, "c", "touchstone-textbook.so", "libtouchstone.so" },
+    { TS_CPU, "python", "entrant/numpy_textbook", "entrant/numpy" },
+    { TS_CUDA, "cuda", "entrant/textbook", "touchstone-cuda.so" },
+    { TS_CUDA, "python-gpu", "entrant/textbook", "touchstone-cuda.so" },
+};
+
+/* NULL, and a note, if it is not there; a GPU has no textbook version of most challenges. */
+static ts_judged *add_anchor(ts_run *c, const ts_task *t, const char *from, bool must, char *note,
+                             size_t n)
+{
+    const bool folder = from && !strchr(from, '.');
+    char       path[4096], file[128];
+    if (!from) return NULL;
+    snprintf(file, sizeof file, "%s%s%s", from, folder ? "/" : "", folder ? t->name : "");
+    if (!find_built_in(file, path, sizeof path)) {
+        if (must) snprintf(note, n, "%.100s was not found", file);
+        return NULL;
+    }
+    ts_judged *e = add(c, path, t->name, "anchor", NULL);
+    c->n--; /* no entrant */
+    e->hidden = true;
+    return e;
+}
+
+static bool has_kind(const ts_run *c, const ts_task *t, const char *kind)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->entrant[i]->task == t && !strcmp(ts_kind_of(c->entrant[i]->entrant.cls), kind))
+            return true;
+    return false;
+}
+
+static void add_anchors(ts_run *c)
+{
+    for (size_t i = 0; i < sizeof scale / sizeof *scale; i++)
+        for (int t = 0; ts_tasks[t] && c->n < TS_MOST_ENTRANTS; t++) {
+            if (scale[i].device != c->device || c->n_anchors == TS_MOST_ANCHORS ||
+                !has_kind(c, ts_tasks[t], scale[i].kind))
+                continue;
+            ts_anchor *a = &c->anchor[c->n_anchors++];
+            *a = (ts_anchor) { .task = ts_tasks[t], .kind = scale[i].kind };
+            a->text = add_anchor(c, ts_tasks[t], scale[i].text, c->device == TS_CPU, a->note,
+                                 sizeof a->note);
+            a->best = add_anchor(c, ts_tasks[t], scale[i].best, true, a->note, sizeof a->note);
+        }
 }
 
 /* Leaves out entrants of other classes; not those that the judge failed to read. */
@@ -152,9 +205,10 @@ static bool add_given(ts_run *c, const char *path, const char *challenge, bool a
         if (c->n == TS_MOST_ENTRANTS)
             return ts_fail("%s: more than %d entrants; judge them in parts", path,
                            TS_MOST_ENTRANTS);
-        const bool       model = *a->model;
-        const ts_judged *e = add(c, a->path, model && own ? own : challenge,
-                                 model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
+        const bool model = *a->model;
+        ts_judged *e = add(c, a->path, model && own ? own : challenge,
+                           model ? kept(a->model) : NULL, model ? kept(a->sample) : NULL);
+        e->root = model ? path : NULL;
         if (strcmp(e->evidence.failure.reason, "device")) continue;
         if (list.n > 1) c->n--, n_other++; /* judged elsewhere */
         else if (!alone) return mixed(path, e->evidence.failure.text);
@@ -172,6 +226,7 @@ static bool add_given(ts_run *c, const char *path, const char *challenge, bool a
 
 bool ts_judge_gather(ts_run *c, const char *const *given, const char *challenge, int cls)
 {
+    char own[4096], whole[4096];
     for (int i = 0; given[i]; i++)
         if (!is_built_in(c, given[i]) && !add_given(c, given[i], challenge, !given[1]))
             return false;
@@ -179,6 +234,9 @@ bool ts_judge_gather(ts_run *c, const char *const *given, const char *challenge,
         if (is_built_in(c, given[i])) add_built_in(c, challenge, given[i], n);
     if (!given[0]) add_built_in(c, challenge, NULL, 0);
     if (cls >= 0) keep_class(c, cls);
+    if (!find_built_in("entrant", own, sizeof own) || !realpath(own, whole)) *whole = 0;
+    if (!ts_owners_ok(c, whole)) return false;
+    if (!c->untimed && !c->only) add_anchors(c);
     if (!c->n) return ts_fail("no entrants; name one or check --challenge and --class");
     if (!given[0] && !c->only) ts_fail("no entrant given: judging the %d built-in ones", c->n);
     return true;
