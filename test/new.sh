@@ -78,8 +78,34 @@ for part in 0.8 4; do
 done
 
 python=$(test/python.sh || true)
-turn=0 leaks=$(($(date +%s) % 4))
-echo "leaks: challenges of number $leaks modulo 4"
+
+# An adapter is the challenge's function, empty: one call of the code that is to be judged fills it.
+adapts() { # LANGUAGE ENDING CODE FROM TO : judged, it passes
+    d=$tmp/adapter-$1
+    try 0 "$d" --challenge softmax_topk --language "$1" --adapter
+    grep -q 'questions about theirs' "$d/adapter.$2" || complain "$1: an adapter without questions"
+    grep -q '| `pad` | row_stride - n_vocab |' "$d/adapter.$2" || complain "$1: an adapter without the names for offers"
+    "$build/touchstone" judge "$d" --depth quick --no-timing --log "$tmp/$1.log" >"$tmp/log" 2>&1 &&
+        complain "$1: an empty adapter passes"
+    cp "$3" "$d/theirs.$2"
+    sed -i "s|$4|$5|" "$d/adapter.$2"
+    "$build/touchstone" judge "$d" --depth quick --no-timing --log "$tmp/$1-filled.log" >"$tmp/log" 2>&1 ||
+        complain "$1: a filled adapter fails: $(grep -m1 FAIL "$tmp/log")"
+}
+try 2 "$tmp/both" --challenge softmax_topk --adapter --prompt
+{ echo '#define ts_softmax_topk their_topk'
+  echo '#define ts_softmax_topk_workspace their_workspace'
+  sed 's|#include "number.h"||; /^#include "touchstone/r proof/plain/number.h' proof/plain/softmax_topk.c; } >"$tmp/theirs.c"
+adapts c c "$tmp/theirs.c" 'return TS_E_UNSUPPORTED;' 'ts_status their_topk(const ts_softmax_topk_args *, const ts_exec *); return their_topk(a, x);'
+# PyTorch, too, asks for a temporary folder when it is imported
+{ printf 'import tempfile\ntempfile.gettempdir()\n'; cat contest/entrant/numpy/softmax_topk/softmax_topk.py; } >"$tmp/theirs.py"
+[ -z "$python" ] || adapts python py "$tmp/theirs.py" \
+    'raise NotImplementedError.*' 'return theirs.softmax_topk(logits, k, inv_temperature, out)'
+begun='' turn=0 each=1
+# on aarch64 a search for leaks takes 4 s (leaks.sh): one challenge in four, others each time
+[ "$(uname -m)" != aarch64 ] || each=4
+leaks=$(($(date +%s) % each))
+echo "leaks: challenges of number $leaks modulo $each"
 try 0 "$tmp/all"
 [ "$(ls "$tmp/all" | wc -l)" = "$("$build/touchstone" list challenges | wc -l)" ] || complain 'not one folder a challenge'
 for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_attention flash_attention_backward \
@@ -93,9 +119,8 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     grep -q 'returned TS_E_UNSUPPORTED (legal, but not offered), expected TS_OK' "$tmp/log" || complain "$d: not for TS_E_UNSUPPORTED"
     cp "proof/plain/$id.c" "proof/plain/number.h" "$d"
     passes "$d" test
-    # on aarch64 a search for leaks takes 4 s (leaks.sh): one challenge in four, others each time
     turn=$((turn + 1))
-    export ASAN_OPTIONS=detect_leaks=$((turn % 4 == leaks)) UBSAN_OPTIONS=halt_on_error=1
+    export ASAN_OPTIONS=detect_leaks=$((turn % each == leaks)) UBSAN_OPTIONS=halt_on_error=1
     passes "$d" sanitize "$@"
     if [ $id = softmax_topk ]; then # test/prompt.py compiles the others
         try 0 "$tmp/cxx" --challenge $id --language c++
@@ -131,9 +156,21 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1
         fails "$tmp/py-$id"
         grep -q 'raised NotImplementedError' "$tmp/log" || complain "$id in Python: not for NotImplementedError"
+        # the judge passes every argument that the starter names
+        mkdir "$tmp/begun-$id"
+        sed 's/NotImplementedError("begin here")/RuntimeError("begun")/' "$tmp/py-$id/$id.py" >"$tmp/begun-$id/$id.py"
+        ! grep -q '^def ' "$tmp/begun-$id/$id.py" || begun="$begun $tmp/begun-$id/$id.py"
         cp "$root/contest/entrant/numpy/$id/$id.py" "$tmp/py-$id"
         passes "$tmp/py-$id" test
     fi
 done
+if [ -n "$begun" ]; then
+    "$build/touchstone" judge --first --depth quick --no-timing --log "$tmp/begun" $begun >"$tmp/log" 2>&1
+    for file in $begun; do
+        id=$(basename "$file" .py)
+        grep -q "\"task\":\"$id\",\"verdict\":\"FAIL\",[^{]*RuntimeError: begun" "$tmp/begun" ||
+            complain "$id in Python: the starter is called otherwise: $(grep "\"verdict\".*\"$id\"\|\"$id\",\"verdict\"" "$tmp/begun" | grep -o '"text":"[^"]*"' | head -n 1)"
+    done
+fi
 echo "$n runs, $bad complaints${python:+; Python too}"
 [ $bad = 0 ]

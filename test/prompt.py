@@ -173,7 +173,7 @@ def check_words(task, language, prompt, flaws):
     if not timed:
         flaws.append("no case is timed")
     flaws += ["%s: a dimension that is not explained" % name for name in set(used) | set(explained) if not explained.get(name, "").strip()]
-    for part in ("A call may take", "log(e / 2) / log(e_best / 2)", "`touchstone-offers: ") + (
+    for part in ("A call may take", "log(e / 2) / log(e_best)", "`touchstone-offers: ") + (
             ("exactly one fault", "MiB plus twice", "log2(1 + m) / 4") if kind == "c" else ()):
         if part not in " ".join(prompt.split()):
             flaws.append("the prompt lacks %r" % part)
@@ -259,7 +259,7 @@ def check(task, language, folder):
     if entry["class"] != cls or entry["challenge"] != task.name or entry["sources"] != ["%s.%s" % (task.name, ending)]:
         flaws.append("entry.json: %s" % entry)
     for part in ("`%s.%s`" % (task.name, ending), "class `%s`" % cls, "## The contract",
-                 "`%s/DTYPE/" % task.name, "S^0.70 * R^0.15 * P^0.10 * M^0.05", "## Example", starter):
+                 "`%s/DTYPE/" % task.name, "S * R^0.15 * P^0.10 * M^0.05 * share^0.5, at least 1", "## Example", starter):
         if part not in prompt:
             flaws.append("the prompt lacks %r" % part[:60])
     if language in ("c", "c++", "cuda") and "-O3" not in prompt:

@@ -52,17 +52,24 @@ static void name_after(const char *folder, char *name, size_t n)
     if (!strcmp(name, ".") || !strcmp(name, "..")) snprintf(name, n, "mine");
 }
 
+/* With an adapter the class is one that may call the C library: the code was not written for class
+ * sealed. */
 static bool write_entry(const char *folder, const char *name, const char *id,
-                        const ts_prompt_language *l)
+                        const ts_prompt_language *l, bool adapter)
 {
-    char path[4200];
+    char           path[4200], sources[256];
+    const ts_class cls = adapter && l->cls == TS_SEALED ? TS_HOST : l->cls;
     snprintf(path, sizeof path, "%s/entry.json", folder);
+    if (adapter)
+        snprintf(sources, sizeof sources, "[\"theirs.%s\"],\n    \"adapter\": \"adapter.%s\"",
+                 l->ending, l->ending);
+    else snprintf(sources, sizeof sources, "[\"%s.%s\"]", id, l->ending);
     FILE *f = fopen(path, "wx");
     if (!f) return failed("cannot write", path);
     fprintf(f,
             "{\n    \"name\": \"%s\",\n    \"author\": \"me\",\n    \"challenge\": \"%s\",\n"
-            "    \"class\": \"%s\",\n    \"language\": \"%s\",\n    \"sources\": [\"%s.%s\"]\n}\n",
-            name, id, ts_class_name(l->cls), l->language, id, l->ending);
+            "    \"class\": \"%s\",\n    \"language\": \"%s\",\n    \"sources\": %s\n}\n",
+            name, id, ts_class_name(cls), l->language, sources);
     return !fclose(f) || failed("cannot write", path);
 }
 
@@ -86,33 +93,73 @@ static bool copy_headers(const char *from, const char *folder)
     return ok;
 }
 
-/* A file that `write` fills. */
-static bool put(const char *folder, const char *file, const ts_task *t, const ts_prompt_language *l,
-                const char *templates, const char *headers)
+/* What is written, and where. */
+typedef struct scaffold {
+    const char               *templates, *headers, *folder, *name;
+    const ts_task            *t;
+    const ts_prompt_language *l;
+    bool                      adapter;
+} scaffold;
+
+typedef bool writer(const scaffold *s, FILE *f);
+
+static bool write_prompt(const scaffold *s, FILE *f)
+{
+    return ts_prompt_write(s->t, s->l, s->templates, s->headers, false, f);
+}
+
+static bool write_starter(const scaffold *s, FILE *f)
+{
+    return ts_starter_write(s->t, s->l, s->templates, f);
+}
+
+static bool write_adapter(const scaffold *s, FILE *f)
+{
+    return ts_adapter_write(s->t, s->l, s->templates, f);
+}
+
+static bool write_theirs(const scaffold *s, FILE *f)
+{
+    const bool python = !strcmp(s->l->language, "python");
+    return fprintf(f, "%s theirs.%s - put the code here, unchanged.%s\n", python ? "#" : "/*",
+                   s->l->ending, python ? "" : " */") > 0;
+}
+
+/* A file of the folder that `write` fills. */
+static bool put(const scaffold *s, const char *stem, const char *ending, writer *write)
 {
     char path[4300];
-    snprintf(path, sizeof path, "%s/%s", folder, file);
+    snprintf(path, sizeof path, "%s/%s.%s", s->folder, stem, ending);
     FILE *f = fopen(path, "wx");
     if (!f) return failed("cannot write", path);
-    const bool ok = headers ? ts_prompt_write(t, l, templates, headers, false, f)
-                            : ts_starter_write(t, l, templates, f);
+    const bool ok = write(s, f);
     return (!fclose(f) || failed("cannot write", path)) && ok;
 }
 
-static bool scaffold(const char *templates, const char *headers, const char *folder,
-                     const char *name, const ts_task *t, const ts_prompt_language *l)
+/* The files that are copied. The self-tests call everything that a contract has, so an adapter,
+ * which may offer less, gets the example only. */
+static bool copy_parts(const scaffold *s)
 {
     char file[128], from[4300], to[4300];
-    for (const ts_prompt_part *p = l->parts; p->from; p++) {
-        snprintf(file, sizeof file, p->from, t->name);
-        snprintf(from, sizeof from, "%s/%s", templates, file);
-        snprintf(to, sizeof to, "%s/%s", folder, p->to);
-        if (!copy(from, to, t->name)) return false;
+    for (const ts_prompt_part *p = s->l->parts; p->from; p++) {
+        if (s->adapter && !strstr(p->from, "/adapter")) continue;
+        snprintf(file, sizeof file, p->from, s->t->name);
+        snprintf(from, sizeof from, "%s/%s", s->templates, file);
+        snprintf(to, sizeof to, "%s/%s", s->folder, p->to);
+        if (!copy(from, to, s->t->name)) return false;
     }
-    snprintf(file, sizeof file, "%s.%s", t->name, l->ending);
-    return put(folder, "PROMPT.md", t, l, templates, headers) &&
-           put(folder, file, t, l, templates, NULL) && write_entry(folder, name, t->name, l) &&
-           (!strcmp(l->language, "python") || copy_headers(headers, folder));
+    return true;
+}
+
+static bool write_all(const scaffold *s)
+{
+    const char *id = s->t->name, *ending = s->l->ending;
+    const bool  own = s->adapter ? put(s, "theirs", ending, write_theirs) &&
+                                      put(s, "adapter", ending, write_adapter)
+                                 : put(s, id, ending, write_starter);
+    return own && copy_parts(s) && put(s, "PROMPT", "md", write_prompt) &&
+           write_entry(s->folder, s->name, id, s->l, s->adapter) &&
+           (!strcmp(s->l->language, "python") || copy_headers(s->headers, s->folder));
 }
 
 /* Creates the parent folders. A failure shows when the folder itself is created. */
@@ -167,7 +214,8 @@ static bool find_all(ts_prompt_places *p)
 }
 
 /* Every challenge that is wanted, in a folder of its own or, if it is the only one, in DIR. */
-static int scaffold_all(const char *folder, const char *challenge, const ts_prompt_language *l)
+static int scaffold_all(const char *folder, const char *challenge, const ts_prompt_language *l,
+                        bool adapter)
 {
     ts_prompt_places p;
     char             one[4096], name[64];
@@ -180,9 +228,16 @@ static int scaffold_all(const char *folder, const char *challenge, const ts_prom
         if (!is_wanted(t, challenge, l, p.templates)) continue;
         snprintf(one, sizeof one, challenge ? "%s" : "%s/%s", folder, t->name);
         if (!challenge && mkdir(one, 0777)) return failed("cannot create", one), TS_EXIT_BROKEN;
-        if (!scaffold(p.templates, p.headers, one, name, t, l)) return TS_EXIT_BROKEN;
-        printf("%s: %s in %s; read PROMPT.md, then run: make -C %s test\n", one, t->name, l->name,
-               one);
+        if (!write_all(&(scaffold) { p.templates, p.headers, one, name, t, l, adapter }))
+            return TS_EXIT_BROKEN;
+        if (adapter)
+            printf("%s: %s in %s; put the code into theirs.%s, answer the questions in adapter.%s, "
+                   "then run: touchstone judge %s --depth quick --no-timing%s\n",
+                   one, t->name, l->name, l->ending, l->ending, one,
+                   l->device == TS_CUDA ? " --device cuda" : "");
+        else
+            printf("%s: %s in %s; read PROMPT.md, then run: make -C %s test\n", one, t->name,
+                   l->name, one);
     }
     return TS_EXIT_PASSED;
 }
@@ -212,13 +267,16 @@ static int prompt_all(const char *folder, const char *challenge, const ts_prompt
 int ts_tool_new(int argc, char **argv)
 {
     const char     *folder = NULL, *challenge = NULL;
-    bool            prompt = false;
+    bool            prompt = false, adapter = false;
     int             status, language = 0;
     ts_choice       languages[8] = { { 0 } };
     const ts_option options[] = {
         { "--challenge", "ID", NULL, "one challenge, in DIR itself (default: all, in subfolders)",
           .text = &challenge },
         { "--language", "NAME", "c", "language", .to = &language, .choices = languages },
+        { "--adapter", NULL, NULL,
+          "for code that was not written for the challenge: an adapter to fill in, with questions",
+          .flag = &adapter },
         { "--prompt", NULL, NULL,
           "write only the prompt, as one text to paste: to standard output, or all to DIR/ID.md",
           .flag = &prompt },
@@ -228,7 +286,7 @@ int ts_tool_new(int argc, char **argv)
         languages[i] = (ts_choice) { ts_prompt_languages[i].name, i };
     if (!ts_options(
             argc, argv,
-            "new DIR [--challenge ID] [--language c|c++|cuda|python|triton]\n"
+            "new DIR [--challenge ID] [--language c|c++|cuda|python|triton] [--adapter]\n"
             "       touchstone new --prompt --challenge ID [--language NAME]\n\n"
             "Writes a new entrant's folder; without --challenge, one folder per challenge in "
             "DIR.",
@@ -236,8 +294,9 @@ int ts_tool_new(int argc, char **argv)
         return status;
     if ((!folder || !folder[0]) && !(prompt && challenge))
         ts_fail("got no folder, expected DIR%s; try --help", prompt ? ", or --challenge ID" : "");
+    else if (prompt && adapter) ts_fail("got --prompt and --adapter, expected one of them");
     else if (!challenge || ts_task_known("--challenge", challenge, true))
-        return (prompt ? prompt_all : scaffold_all)(folder, challenge,
-                                                    &ts_prompt_languages[language]);
+        return prompt ? prompt_all(folder, challenge, &ts_prompt_languages[language])
+                      : scaffold_all(folder, challenge, &ts_prompt_languages[language], adapter);
     return TS_EXIT_USAGE;
 }

@@ -236,10 +236,11 @@ static void put_numbers(page *p)
 
 static void put_text(const page *p, const char *text)
 {
-    const ts_mark marks[] = { { "@ID@", p->t->name },    { "@FLAGS@", p->flags },
-                              { "@BUILD_S@", p->build }, { "@CALL_S@", p->call },
-                              { "@ALL_MIN@", p->all },   { "@MEMORY_GIB@", p->memory },
-                              { "@ROOM_MIB@", p->room }, { NULL, NULL } };
+    const ts_mark marks[] = {
+        { "@ID@", p->t->name },        { "@EXT@", p->l->ending }, { "@FLAGS@", p->flags },
+        { "@BUILD_S@", p->build },     { "@CALL_S@", p->call },   { "@ALL_MIN@", p->all },
+        { "@MEMORY_GIB@", p->memory }, { "@ROOM_MIB@", p->room }, { NULL, NULL }
+    };
     ts_markup(text, p->tags, marks, p->to);
 }
 
@@ -351,15 +352,20 @@ static void put_what(const page *p)
     fprintf(p->to, "\n");
 }
 
+/* The names of dimensions, in cases and in offers. */
+static void put_names(const page *p)
+{
+    ts_case_names(p->t, p->to);
+    if (!p->t->scope_says) return;
+    fprintf(p->to, "\n");
+    put_filled(p, "In offers (see the score) %s.", p->t->scope_says);
+}
+
 static void put_timed(const page *p)
 {
     const bool many = has_dtype(p->t, TS_BF16) || has_dtype(p->t, TS_F64);
     fprintf(p->to, "## Cases, and what is timed\n\n");
-    ts_case_names(p->t, p->to);
-    if (p->t->scope_says) {
-        fprintf(p->to, "\n");
-        put_filled(p, "In a `touchstone-offers` line (see the score) %s.", p->t->scope_says);
-    }
+    put_names(p);
     fprintf(p->to, "\n");
     put_filled(
         p,
@@ -376,8 +382,8 @@ static bool put_score(const page *p)
 {
     fprintf(p->to,
             "## Score\n\nAn entry that passes every correctness test scores\n\n"
-            "    1000 * S^%.2f * R^%.2f * P^%.2f * M^%.2f * share of the cases offered\n\n",
-            TS_WEIGHT_SPEED, TS_WEIGHT_ROBUSTNESS, TS_WEIGHT_PRECISION, TS_WEIGHT_MEMORY);
+            "    S * R^%.2f * P^%.2f * M^%.2f * share^0.5, at least 1\n\n",
+            TS_WEIGHT_ROBUSTNESS, TS_WEIGHT_PRECISION, TS_WEIGHT_MEMORY);
     const bool ok = put_common(p, "score.md");
     fprintf(p->to, "\nGrades:");
     for (int i = 0; i < TS_N_GRADES; i++)
@@ -490,4 +496,48 @@ bool ts_prompt_write(const ts_task *t, const ts_prompt_language *l, const char *
     put_ending(&p, whole);
     free(text);
     return ok;
+}
+
+/* ---- the adapter ---- */
+
+/* The questions as a comment: in C " * " before each line, in Python a docstring. */
+static bool put_questions(const ts_task *t, const ts_prompt_language *l, const char *templates,
+                          FILE *to)
+{
+    char  *text = NULL;
+    size_t n;
+    page   p = { .t = t, .l = l, .templates = templates, .to = open_memstream(&text, &n) };
+    if (!p.to) abort();
+    put_tags(&p);
+    const bool ok = put_common(&p, "adapter.md");
+    fprintf(p.to, "\n");
+    put_names(&p);
+    fclose(p.to);
+    fprintf(to, is_python(l) ? "\"\"\"adapter.py - " : "/* adapter.%s - ", l->ending);
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const int length = (int)strcspn(line, "\n");
+        if (line != text) fputs(is_python(l) ? "\n" : length ? "\n * " : "\n *", to);
+        fprintf(to, "%.*s", length, line);
+    }
+    fputs(is_python(l) ? "\n\"\"\"\n" : " */\n", to);
+    free(text);
+    return ok;
+}
+
+bool ts_adapter_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
+                      FILE *to)
+{
+    char  *text = NULL;
+    size_t n;
+    FILE  *f = open_memstream(&text, &n);
+    if (!f) abort();
+    const bool ok = put_questions(t, l, templates, to) && ts_starter_write(t, l, templates, f);
+    fclose(f);
+    const char *begin = text ? strstr(text, is_python(l) ? "import " : "#include") : NULL;
+    if (begin && is_python(l)) {
+        const char *rest = strstr(begin, "\n\n");
+        fprintf(to, "%.*s\n\nimport theirs  # noqa: F401%s", (int)(rest - begin), begin, rest);
+    } else if (begin) fputs(begin, to);
+    free(text);
+    return ok && begin;
 }

@@ -33,6 +33,11 @@ char *ts_slurp(const char *folder, const char *file);
 bool ts_starter_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
                       FILE *to);
 
+/* An adapter: what to find out about code that was not written for the challenge, and the starter's
+ * function to fill in. */
+bool ts_adapter_write(const ts_task *t, const ts_prompt_language *l, const char *templates,
+                      FILE *to);
+
 /* The prompt; with `whole`, one text to paste: how to answer instead of how to run the self-test.
  * `templates` and `headers` are folders. False and one line on standard error: a file is missing.
  */
