@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-check test-mutants test-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-honest test-weather test-check test-mutants test-mutation test-judge-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,17 @@ test-check: ## check every implementation on this machine with every case, mutan
 	@$(PROGRAM)
 	@build/touchstone check --no-mutants
 
+CASES ?= 20000
+test-honest: ## judge every correct entrant in CASES=20000 cases of a fresh seed; minutes; none may be rejected
+	@cmake/setup.sh run
+	@$(BUILD)
+	@build/test/honest -n 1/8 -c $(CASES)
+
+test-weather: ## judge correct entrants on a busy machine for SECONDS=600; none may fail
+	@cmake/setup.sh run
+	@$(BUILD)
+	@test/weather.sh build $(or $(SECONDS),600)
+
 test-mutants: ## run every CPU mutant, then submit it to the judge as a third-party library; minutes
 	@cmake/setup.sh run
 	@$(BUILD)
@@ -63,6 +74,10 @@ test-mutation: ## mutate the reference kernels; check must notice; minutes; ONLY
 	@cmake/setup.sh test
 	@$(BUILD)
 	@python3 proof/mutation/run.py --build build --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
+
+test-judge-mutation: ## plant bugs in the judge; the tests of `make test` must notice; an hour or more; ONLY=TEXT COUNT=N SEED=N
+	@cmake/setup.sh test
+	@python3 proof/mutation/judge.py --only "$(ONLY)" --count $(or $(COUNT),20) --seed $(or $(SEED),1) $(MUTATION)
 
 fuzz: ## fuzz all readers of untrusted input under sanitizers, with our driver and libFuzzer; SECONDS=600 per target; ONLY="fuzz_object ..."
 	@cmake/setup.sh test

@@ -90,5 +90,5 @@ sed 's/return self.sum .*/return self.none/' test/adding/entrant/tally.py >"$tmp
 run 1 judge --depth quick --no-timing --log "$tmp/log" "$tmp/wrong.py" "$tmp/raises.py"
 says 'wrong  *python  *FAIL value'
 says 'raises  *python  *FAIL status'
-says "AttributeError: 'tally' object has no attribute 'none' (raises.py:"
+says "AttributeError: 'tally' object has no attribute 'none' at raises.py:"
 echo 'judge, in Python: FAIL value, FAIL status'

@@ -51,4 +51,12 @@ grep -q '^  1  careful ' "$tmp/out" || fail 'careful is not first'
 grep -q '^  [23]  hasty  *3   0.167   3   0.500 ' "$tmp/out" || fail "hasty's chances: $(grep hasty "$tmp/out" | head -n 2)"
 "$build/touchstone" report "$tmp/log" --json "$tmp/board" >/dev/null || fail 'no report'
 [ "$(get "$tmp/board" entrants.0.name)" = careful ] || fail "the report's first is $(get "$tmp/board" entrants.0.name)"
+
+# A scope of many cases of which, with the dtypes that it rejects, few are compared.
+mkdir "$tmp/few"
+sed 's/\(touchstone-offers:\) dtype == f32/\1 dtype != f32 || (rows == 1 \&\& vocab == 33 \&\& k == 1)/' \
+    example/contest/hasty/softmax_topk/sample-2.c >"$tmp/few/softmax_topk.c"
+"$build/touchstone" judge "$tmp/few" --no-timing --depth quick --seed 1 --log "$tmp/few.log" >"$tmp/out" 2>&1
+[ $? = 1 ] && grep -q 'cases with an output were run within the declared offers, fewer than 24' "$tmp/out" ||
+    fail "four cases are enough: $(tail -n 5 "$tmp/out")"
 echo "answers: 7 of 3 models judged as expected"

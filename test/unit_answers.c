@@ -181,12 +181,13 @@ static void write_log(const char *path, const row *of, int n)
         ts_jw_text(w, "text", "");
         assert_true(ts_log_commit(l));
         if (of[i].score <= 0) continue;
-        static const char *const number[] = { "S", "S_lo", "S_hi", "S_min", "P", "R", "M" };
+        static const char *const number[] = { "S", "S_lo", "S_hi",  "S_min",  "P",
+                                              "R", "M",    "speed", "of_best" };
         w = ts_log_begin(l, "score");
         ts_jw_int(w, "entrant", i);
         ts_jw_text(w, "task", of[i].task);
         ts_jw_num(w, "score", of[i].score);
-        for (int k = 0; k < 7; k++) ts_jw_num(w, number[k], 0.5);
+        for (int k = 0; k < 9; k++) ts_jw_num(w, number[k], 0.5);
         ts_jw_text(w, "grade", "C");
         assert_true(ts_log_commit(l));
     }

@@ -22,6 +22,7 @@
 #include "registry.h"
 #include "run.h"
 #include "selfcheck.h"
+#include "signature.h"
 #include "slurm.h"
 #include "temporary.h"
 #include "tool.h"
@@ -31,7 +32,7 @@ enum { MOST_THREADS = 256 };
 
 typedef struct judge_options {
     const char *given[TS_MOST_ENTRANTS];
-    const char *log, *out, *challenge, *json, *replay, *slurm;
+    const char *log, *out, *challenge, *json, *replay, *slurm, *sign;
     uint64_t    seed;
     int64_t     threads; /* 0: default */
     int         cls;     /* a ts_class; below 0: all */
@@ -47,9 +48,12 @@ typedef struct judge_options {
 static bool read_log(const char *path, ts_records *r, char why[TS_WHY])
 {
     ts_records log;
+    char       text[TS_SIGNED];
+    bool       trusted;
     if (!ts_records_read(path, &log, why)) return false;
     ts_merge  *m = ts_merge_begin();
-    const bool ok = m && ts_merge_add(m, &log, why);
+    const bool ok = m && ts_signed_by(&log, NULL, text, &trusted, why) &&
+                    ts_merge_add(m, &log, why) && ts_merge_signed(m, text);
     ts_records_free(&log);
     if (!ok) ts_merge_free(m);
     return ok && ts_merge_end(m, r, why);
@@ -137,25 +141,21 @@ static bool derive(ts_log *l, const char *path, char why[TS_WHY])
     return ok;
 }
 
-static bool has_ended(const ts_records *r)
-{
-    return r->n && ts_record_is(&r->at[r->n - 1], "end");
-}
-
 /* Judges into the log: what it has no verdict on yet. */
 static bool judge_all(ts_run *c, const judge_options *o, const ts_records *earlier)
 {
     char key_path[4200], why[TS_WHY];
     snprintf(key_path, sizeof key_path, "%s.key", o->log);
-    if (has_ended(earlier) && !ts_run_recall(c, earlier)) {
+    if (ts_records_ended(earlier) && !ts_run_recall(c, earlier)) {
         ts_fail("%s: every entrant has a verdict; nothing to judge", o->log);
-        return true;
+        const bool open = !ts_record_is(&earlier->at[earlier->n - 1], "signature");
+        return !o->sign || !open || ts_sign_log(c->log, o->sign);
     }
     if (!draw_key(c, key_path, o->resume)) return false;
     if (!ts_run_all(c, earlier, why) || !derive(c->log, o->log, why) || !ts_run_end(c))
         return ts_fail("%s", why);
     unlink(key_path);
-    return true;
+    return !o->sign || ts_sign_log(c->log, o->sign);
 }
 
 static int sit(ts_run *c, const judge_options *o)
@@ -218,6 +218,8 @@ static bool parse(int argc, char **argv, ts_run *c, judge_options *o, int *statu
         { "--depth", "D", "normal", "number of cases and timed calls", .to = &c->depth,
           .choices = depths },
         { "--no-timing", NULL, NULL, "test correctness only, without timing", .flag = &c->untimed },
+        { "--first", NULL, NULL, "stop at an entrant's first failure, without counting the others",
+          .flag = &c->first },
         { "--case", "NAME", NULL, "run only this case, named with its seed as in a verdict",
           .text = &c->only },
         { "--device", "D", NULL, "device to judge on (default: from the first entrant's class)",
@@ -230,6 +232,8 @@ static bool parse(int argc, char **argv, ts_run *c, judge_options *o, int *statu
         { "--log", "FILE", "judge.log", "write verdicts to FILE", .text = &o->log },
         { "--resume", NULL, NULL, "continue the log, skipping entrants already judged",
           .flag = &o->resume },
+        { "--sign", "KEY", NULL, "sign the log with an SSH key (ssh-keygen -Y sign)",
+          .text = &o->sign },
         { "--out", "DIR", NULL, "also write the page to DIR/index.html", .text = &o->out },
         { "--slurm", "DIR", NULL, "judge nothing; write a Slurm job that judges in shards to DIR",
           .text = &o->slurm },
@@ -322,5 +326,6 @@ int ts_tool_judge(int argc, char **argv)
     if (!prepare(&c, &o)) return TS_EXIT_BROKEN;
     if (!ts_judge_gather(&c, o.given, o.challenge, o.cls)) return TS_EXIT_USAGE;
     if (!is_confined(&c)) return TS_EXIT_BROKEN;
+    if (o.sign && !ts_sign_try(o.sign)) return TS_EXIT_BROKEN;
     return o.replay ? replay(&c, &o) : sit(&c, &o);
 }

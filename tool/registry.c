@@ -149,14 +149,17 @@ bool ts_case_find(const char **only)
     const size_t   n = strcspn(*only, "@");
     char          *end = NULL;
     const uint64_t seed = at ? strtoull(at + 1, &end, 0) : 0;
-    for (int t = 0; ts_tasks[t]; t++)
-        for (const ts_case *c = ts_tasks[t]->cases(); c->use; c++) {
-            ts_case_string(ts_tasks[t], c, seed, name, sizeof name);
-            if (strcspn(name, "@") != n || strncmp(name, *only, n)) continue;
-            if (!at)
-                return ts_fail("--case: got %s without a seed, expected %s@0x...", *only, *only);
-            if (*only + n == at && at[1] && !*end) return *only = name, true;
-        }
-    return ts_fail("--case: got '%s', expected NAME@SEED with a NAME of 'touchstone list cases'",
-                   *only);
+    for (int t = 0; ts_tasks[t]; t++) {
+        ts_case  c;
+        uint64_t unused;
+        if (!ts_case_read(ts_tasks[t], *only, &c, &unused)) continue;
+        ts_case_string(ts_tasks[t], &c, seed, name, sizeof name);
+        if (strcspn(name, "@") != n || strncmp(name, *only, n)) continue;
+        if (!at) return ts_fail("--case: got %s without a seed, expected %s@0x...", *only, *only);
+        if (*only + n == at && at[1] && !*end) return *only = name, true;
+    }
+    return ts_fail(
+        "--case: got '%s', expected NAME@SEED with a NAME of 'touchstone list cases', or "
+        "of a verdict",
+        *only);
 }

@@ -58,7 +58,7 @@ def score_of(log):
     for line in log.splitlines():
         record = json.loads(line)
         if record.get("type") == "score":
-            return record["score"]
+            return record.get("score", 0)  # none where the judge had nothing to compare times with
     return 0.0
 
 
