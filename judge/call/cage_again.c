@@ -22,9 +22,9 @@ ts_cage *ts_cage_start_patiently(const ts_cage_plan *p, char *why, size_t n)
     return c;
 }
 
-/* Its first call is held, as in any process. It makes as many calls as the suspect made, which may
- * have counted them before it began. A process that fails in another way, on inputs of the
- * suspect's cases, is not a correct entrant's either. */
+/* Every call is held, since a suspect was perhaps found by chance in one of eight; and there are as
+ * many as the suspect made, which may have counted them before it began. A process that fails in
+ * another way, on inputs of the suspect's cases, is not a correct entrant's either. */
 bool ts_cage_early_again(const ts_cage *c)
 {
     static bool  nested; /* what the new process does counts */
@@ -38,6 +38,7 @@ bool ts_cage_early_again(const ts_cage *c)
     plan.n_returned = NULL;
     ts_cage *k = ts_cage_start_patiently(&plan, why, sizeof why);
     nested = true;
+    if (k) k->holds = true;
     for (int i = 0; k && i < MOST_PER_CALL * n_calls && k->n_calls - k->n_disturbed < n_calls;
          i++) {
         const int slot = i % plan.n_slots;

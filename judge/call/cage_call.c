@@ -254,7 +254,8 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
     const bool python = ts_in_python(c->plan.class);
     moments    m = { .cpu = ts_cage_cpu_ns(c), .rest = RESTS };
     /* Entrants of other classes may have threads that legitimately spin for work. */
-    m.held = c->plan.class == TS_SEALED && (c->signal < 2 || ts_cage_chance(c, HELD_ONE_IN) == 0);
+    m.held = c->plan.class == TS_SEALED &&
+             (c->signal < 2 || c->holds || ts_cage_chance(c, HELD_ONE_IN) == 0);
     c->signal += 2;
     if (m.held) {
         ts_cage_thaw(c);
