@@ -160,7 +160,8 @@ TEST(work_outside_of_a_call_is_seen)
     assert_true(late > 0);
 }
 
-/* One that counts its calls is not forgiven because the process that confirms it makes fewer. */
+/* One that counts its calls is not forgiven because the process that confirms it makes fewer, or
+ * holds others. Its thread does not come back: unless it is seen at once, the next call hangs. */
 TEST(work_from_a_later_call_on_is_seen)
 {
     const ts_case      c = probe_case(TS_PROBE_LURK_41, 1000);
@@ -169,6 +170,7 @@ TEST(work_from_a_later_call_on_is_seen)
     ts_call            r = { 0 };
     int                n = 0;
     assert_non_null(k);
+    k->holds = true;
     while (n < 48 && !*ts_call_reason(&r)) {
         ts_cage_fill(k, 0, (uint64_t)n++);
         ts_cage_call(k, 0, &r);
@@ -396,7 +398,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_ns(int what)
+/* The lower quartile, as in a timed workload: what else runs only ever adds time. */
+static double quartile_ns(int what)
 {
     const ts_case      c = probe_case(what, 50000);
     const ts_cage_plan p = plan_for(TS_HOST, &c, 1);
@@ -411,14 +414,14 @@ static double median_ns(int what)
     }
     ts_cage_stop(&k);
     qsort(ns, 21, sizeof *ns, by_size);
-    return ns[10];
+    return ns[5];
 }
 
 /* With host code it is not seen, but timed: this one does twenty times the work before go, and the
  * same after it. */
 TEST(a_head_start_is_timed)
 {
-    assert_true(median_ns(TS_PROBE_HEAD_START) > 5 * median_ns(TS_PROBE_RIGHT));
+    assert_true(quartile_ns(TS_PROBE_HEAD_START) > 5 * quartile_ns(TS_PROBE_RIGHT));
 }
 
 TEST(a_flood_is_lost)
