@@ -54,38 +54,37 @@ static const char *kind_of(const char *klass)
     return klass;
 }
 
-/* What the best known version has, over all workloads: its error and memory count like times. */
+/* The anchors of one workload; NULL: none. A note says what is missing that should be there: then
+ * there are none. */
+static const ts_jr_node *anchor_of(const ts_timed *s, const char *kind, const ts_jr_node *time)
+{
+    for (int i = 0; time && i < s->n_anchors; i++) {
+        const ts_jr_node *a = s->anchor[i];
+        if (!strcmp(ts_jr_text(a, "kind", ""), kind) && !*ts_jr_text(a, "note", "") &&
+            !strcmp(ts_jr_text(a, "workload", ""), ts_jr_text(time, "case", "?")))
+            return a;
+    }
+    return NULL;
+}
+
+/* What the best known version has in the entrant's workloads: its error and memory count like
+ * times. */
 typedef struct best {
     bool   any;
     double error, memory;
 } best;
 
-static best best_of(const ts_timed *s, const char *kind)
+static best best_of(const ts_timed *s, const char *kind, const ts_member *m)
 {
     best b = { 0 };
-    for (int i = 0; i < s->n_anchors; i++) {
-        const ts_jr_node *a = s->anchor[i];
-        if (strcmp(ts_jr_text(a, "kind", ""), kind) || !(ts_jr_number(a, "best_ns", 0) > 0))
-            continue;
+    for (int w = 0; w < s->n_workloads; w++) {
+        const ts_jr_node *a = anchor_of(s, kind, m->time[w]);
+        if (!(ts_jr_number(a, "best_ns", 0) > 0)) continue;
         b.any = true;
         b.error = fmax(b.error, ts_jr_number(a, "best_error", 0));
         b.memory = fmax(b.memory, ts_jr_number(a, "best_memory", 0));
     }
     return b;
-}
-
-/* Anchors of one workload. A note says what is missing that should be there: then there are none.
- */
-static ts_anchors anchors_of(const ts_timed *s, const char *kind, const ts_jr_node *time)
-{
-    for (int i = 0; i < s->n_anchors; i++) {
-        const ts_jr_node *a = s->anchor[i];
-        if (strcmp(ts_jr_text(a, "kind", ""), kind) || *ts_jr_text(a, "note", "") ||
-            strcmp(ts_jr_text(a, "workload", ""), ts_jr_text(time, "case", "?")))
-            continue;
-        return (ts_anchors) { ts_jr_number(a, "text_ns", 0), ts_jr_number(a, "best_ns", 0) };
-    }
-    return (ts_anchors) { 0 };
 }
 
 /* ---- scores ---- */
@@ -149,7 +148,7 @@ static ts_score score_of(const ts_timed *s, const ts_member *m, double honest,
                          const ts_jr_node *entrant)
 {
     const char *kind = kind_of(ts_jr_text(entrant, "class", ""));
-    const best  b = best_of(s, kind);
+    const best  b = best_of(s, kind, m);
     ts_workload w[TS_TIMED] = { 0 };
     ts_anchors  anchor[TS_TIMED] = { 0 };
     for (int i = 0; i < s->n_workloads; i++) {
@@ -158,7 +157,8 @@ static ts_score score_of(const ts_timed *s, const ts_member *m, double honest,
                                ts_jr_number(m->time[i], "time_ns", 0),
                                ts_jr_number(m->time[i], "lo_ns", 0),
                                ts_jr_number(m->time[i], "hi_ns", 0) };
-        anchor[i] = anchors_of(s, kind, m->time[i]);
+        const ts_jr_node *a = anchor_of(s, kind, m->time[i]);
+        anchor[i] = (ts_anchors) { ts_jr_number(a, "text_ns", 0), ts_jr_number(a, "best_ns", 0) };
     }
     /* A workload that it was not timed in has a place, the last one, if the others have. */
     for (int i = 0; i < s->n_workloads; i++)

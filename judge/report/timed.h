@@ -6,7 +6,8 @@
 
 #include "derive.h"
 
-enum { TS_MEMBERS = 4096, TS_TIMED = 16, TS_TIMED_ANCHORS = 4 * TS_TIMED };
+/* Anchors: of every kind in the listed workloads, and in those adapted to each entrant's scope. */
+enum { TS_MEMBERS = 4096, TS_TIMED = 16, TS_TIMED_ANCHORS = (4 + TS_MEMBERS) * TS_TIMED };
 
 typedef struct ts_member {
     int64_t           id;
