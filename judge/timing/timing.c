@@ -256,6 +256,14 @@ static void weigh(ts_timing *s, ts_judged *e, const ts_cage *cage)
     e->own_bytes[s->w] = fmax(0, peak - without(s, e, cage) - OWN_ANYWAY);
 }
 
+/* Anchors alone are not timed: no score would follow. */
+static bool is_taken(const ts_timing *s, int w)
+{
+    for (int i = 0; i < s->n; i++)
+        if (!s->e[i]->hidden && ts_is_timed(s, s->e[i], w)) return true;
+    return false;
+}
+
 static void time_workload(ts_timing *s, int w)
 {
     ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
@@ -303,7 +311,7 @@ static bool time_entrants(ts_timing *s)
     int kept = 0;
     if (s->n_workloads) ts_anchors_enter(s);
     for (int w = 0; w < s->n_workloads && s->n; w++)
-        if (s->workload[w]) time_workload(s, w);
+        if (s->workload[w] && is_taken(s, w)) time_workload(s, w);
     const bool anchored = ts_anchors_log(s);
     for (int i = 0; i < s->n; i++)
         if (s->e[i]->hidden) ts_built_free(&s->e[i]->built);
