@@ -57,5 +57,9 @@ entry ten/second model
 gate ten/first/ ten/second//
 [ $status = 1 ] || [ $status = 3 ] || complain "two folders with slashes at the end: status $status, $(cat "$tmp/err")"
 ! grep -q 'has the name of' "$tmp/err" || complain "slashes at the end: $(cat "$tmp/err")"
+mkdir "$tmp/eleven" && echo '{' >"$tmp/eleven/entry.json"
+gate eleven/ ten/first/
+grep -q '"name":"eleven"' "$tmp/log" && grep -q 'eleven.*FAIL entry' "$tmp/out" ||
+    complain "an entry that cannot be read: status $status, $(cat "$tmp/err")"
 [ $bad = 0 ] || exit 1
 echo 'names: 0 complaints'

@@ -32,8 +32,11 @@ void ts_run_admit(ts_run *c, ts_judged *e)
     if (e->name) snprintf(e->entrant.name, sizeof e->entrant.name, "%s", e->name);
     if (e->author) snprintf(e->entrant.author, sizeof e->entrant.author, "%s", e->author);
     if (!*e->entrant.name) {
-        const char *base = strrchr(e->path, '/');
-        snprintf(e->entrant.name, sizeof e->entrant.name, "%.64s", base ? base + 1 : e->path);
+        size_t end = strlen(e->path); /* a shell completes a folder with a slash */
+        while (end > 1 && e->path[end - 1] == '/') end--;
+        size_t at = end;
+        while (at && e->path[at - 1] != '/') at--;
+        snprintf(e->entrant.name, sizeof e->entrant.name, "%.*s", (int)(end - at), e->path + at);
     }
     c->entrant[c->n++] = e;
 }
