@@ -262,6 +262,13 @@ TEST(counts_cases_and_kinds)
     assert_true(v->kind[0].n == 2 && v->kind[1].n == 1);
     assert_string_equal(v->kind[0].family, "ties");
     assert_string_equal(v->failure.text, "at 0x10");
+    for (int i = 7; i < 13; i++) { /* exceptions of two lines */
+        char text[64];
+        snprintf(text, sizeof text, "raised IndexError: %d of %d at answer.py:%d", i, i, 5 + i / 9);
+        ts_observe_failure(e, &a, 2, "status", text);
+        ts_observe_case(e, &a, TS_CASE_FAILED);
+    }
+    assert_true(v->n_kinds == 4 && v->kind[2].n == 2 && v->kind[3].n == 4);
     for (int i = 0; i < 2 * TS_FAILURE_KINDS; i++) { /* more kinds than are kept */
         char text[16];
         snprintf(text, sizeof text, "%d", i);

@@ -107,12 +107,24 @@ static void see(const ts_judged *e, ts_seen *s, const ts_case *c, uint64_t seed,
     if (c) ts_case_string(e->task, c, seed, s->where, sizeof s->where);
 }
 
-/* Whether two failures are of one kind. Texts of crashes have addresses, which differ. */
+/* "raised IndexError: index 5 is out of bounds at answer.py:12": the line where it was raised. */
+static const char *place_in(const char *text)
+{
+    const char *at = strstr(text, " at "), *next;
+    while (at && (next = strstr(at + 1, " at "))) at = next;
+    return at ? at : "";
+}
+
+/* Whether two failures are of one kind. Texts of crashes have addresses, and those of exceptions
+ * sizes, which differ. */
 static bool alike(const ts_seen *a, const ts_seen *b)
 {
     if (strcmp(a->reason, b->reason)) return false;
     if (a->flaw.what && b->flaw.what) return !strcmp(a->flaw.what, b->flaw.what);
-    return strcmp(a->reason, ts_fault_name(TS_FAULT_STATUS)) || !strcmp(a->text, b->text);
+    if (strcmp(a->reason, ts_fault_name(TS_FAULT_STATUS))) return true;
+    const size_t n = strcspn(a->text, ":");
+    return n == strcspn(b->text, ":") && !strncmp(a->text, b->text, n) &&
+           !strcmp(place_in(a->text), place_in(b->text));
 }
 
 /* Adds a failure to those of its kind, once per case. */
