@@ -287,16 +287,21 @@ static bool examine_block(block b)
  * *n_small: without the timed cases that follow. */
 static int *cases_of(const ts_run *c, const ts_judged *e, int *n, int *n_small, ts_refusal *why)
 {
-    int  timed[TS_WORKLOADS];
-    int *number = ts_run_draw(c, e->task, e->entrant.cls, &e->scope, n_small);
+    uint64_t seed;
+    int      timed[TS_WORKLOADS];
+    int     *number = ts_run_draw(c, e->task, e->entrant.cls, &e->scope, n_small);
     /* Timed calls are checked; without them their shapes are checked here. */
     const int n_timed = c->untimed && !c->only ? ts_run_workloads(c, e->task, timed) : 0;
-    if (!*n_small)
+    /* --case may name a case outside the scope, or of a function that the entrant lacks. */
+    if (c->only &&
+        (*n_small ? !ts_scope_takes(&e->scope, e->task, &ts_scope_cases(&e->scope, e->task)[*number])
+                  : ts_run_case_named(NULL, e->task, c->only, &seed) >= 0))
+        ts_refuse(why, "case", "outside %s%s",
+                  *e->scope.text ? "the declared offers: " : "the functions that it defines",
+                  e->scope.text);
+    else if (!*n_small)
         ts_refuse(why, "case", "%s has no %s", e->task->name,
                   c->only ? "such case" : "case within the declared offers at this depth");
-    /* --case may name a case outside the scope. */
-    else if (!ts_scope_takes(&e->scope, e->task, &ts_scope_cases(&e->scope, e->task)[*number]))
-        ts_refuse(why, "case", "outside the declared offers: %s", e->scope.text);
     int *const all =
         why->reason ? NULL : realloc(number, sizeof *all * (size_t)(*n_small + n_timed));
     if (!all) free(number);
