@@ -174,6 +174,7 @@ static const int gpu_dies[] = {
 static const int gpu_may_not[] = {
     SYS_memfd_create, SYS_shmget, SYS_sched_setaffinity, SYS_sched_setscheduler,
     SYS_sched_setparam, SYS_sched_setattr, SYS_setpriority, SYS_ioprio_set, SYS_personality,
+    SYS_setrlimit, /* of which the kernel kills with a signal that is the machine's */
 };
 static const int gpu_host_dies[] = { TS_ISA_HOST_DIES, SYS_execve, SYS_execveat };
 /* clang-format on */
