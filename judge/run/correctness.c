@@ -293,9 +293,9 @@ static int *cases_of(const ts_run *c, const ts_judged *e, int *n, int *n_small, 
     /* Timed calls are checked; without them their shapes are checked here. */
     const int n_timed = c->untimed && !c->only ? ts_run_workloads(c, e->task, timed) : 0;
     /* --case may name a case outside the scope, or of a function that the entrant lacks. */
-    if (c->only &&
-        (*n_small ? !ts_scope_takes(&e->scope, e->task, &ts_scope_cases(&e->scope, e->task)[*number])
-                  : ts_run_case_named(NULL, e->task, c->only, &seed) >= 0))
+    if (c->only && (*n_small ? !ts_scope_takes(&e->scope, e->task,
+                                               &ts_scope_cases(&e->scope, e->task)[*number])
+                             : ts_run_case_named(NULL, e->task, c->only, &seed) >= 0))
         ts_refuse(why, "case", "outside %s%s",
                   *e->scope.text ? "the declared offers: " : "the functions that it defines",
                   e->scope.text);
