@@ -28,5 +28,23 @@ line() { grep -n "$2" "$tmp/all/$1/answer.py" | head -n 1 | cut -d : -f 1; }
 said append "operation [0-9]* of [0-9]*, append in layer [0-9]*: raised ValueError: too many tokens at answer.py:$(line append 'too many')\""
 said order 'operation [0-9]* of [0-9]*, attend in layer'
 said index "raised IndexError: index 5 is out of bounds .* at answer.py:$(line index 'zeros(3)')\""
+
+# a textbook formula with whole arrays in double, some of them at once, in a large timed shape
+mkdir "$tmp/whole"
+cat >"$tmp/whole/layernorm_forward.py" <<'END'
+import numpy as np
+
+def layernorm_forward(x, gamma, beta, eps, out):
+    wide = x.astype(np.float64)
+    mean = wide.mean(axis=1, keepdims=True)
+    rest = wide - mean
+    rstd = 1 / np.sqrt((rest ** 2).mean(axis=1, keepdims=True) + eps)
+    out["mean"][:], out["rstd"][:] = mean[:, 0], rstd[:, 0]
+    normal = rest * rstd
+    scaled = normal * gamma
+    out["y"][:] = scaled + beta
+END
+"$build/touchstone" judge --no-timing --log "$tmp/log" --case 'layernorm_forward/f32/rows=32768,cols=1024,pad=0/normal@0x5eed' \
+    "$tmp/whole" >"$tmp/out" 2>"$tmp/err" || complain "whole arrays: $(grep -A1 FAIL "$tmp/out" "$tmp/err")"
 echo "judge_words: $bad complaints"
 [ $bad = 0 ]

@@ -58,6 +58,10 @@ void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c)
     const double most = ts_workspace_most(plan->class, plan->task, c);
     plan->slot[plan->n_slots++] = c;
     if (most > (double)plan->workspace_bytes) plan->workspace_bytes = (size_t)most;
+    /* Whole arrays of intermediate results, in double if need be, are Python's workspace. */
+    if (plan->class != TS_PYTHON) return;
+    const double own = TS_MEMORY_GIB * 0x1p30 + TS_PYTHON_ARRAYS * plan->task->cost(c).bytes;
+    if (own > (double)plan->memory_bytes) plan->memory_bytes = (size_t)own;
 }
 
 /* ---- one case ---- */
