@@ -261,7 +261,8 @@ TEST(mutants_of_the_walk)
     static const char        common[] = "stops_at_the_first_wrong_sibling";
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const counts n = judge(ts_tree_verify_mutant(wrong[i]));
-        if (!SANITIZED && !n.wrong) fail_msg("%s: %d right, %d common", wrong[i], n.right, n.common);
+        if (!SANITIZED && !n.wrong)
+            fail_msg("%s: %d right, %d common", wrong[i], n.right, n.common);
     }
     const counts n = judge(ts_tree_verify_mutant(common));
     assert_true(n.wrong == 0 && n.common > 5);

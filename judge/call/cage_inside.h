@@ -35,7 +35,7 @@ struct ts_cage {
     ts_cage       *next;     /* in the list of live cages, see ts_cage_stop_rivals */
     int            n_others; /* processes of its namespace, when it was last frozen */
     bool           frozen, has_core, shares_core, spin;
-    bool           holds; /* every call: see HELD_ONE_IN in cage_call.c */
+    bool           holds;       /* every call: see HELD_ONE_IN in cage_call.c */
     int            wait_status; /* of the dead */
     ts_killed      killed;      /* why the judge killed it; set before the signal is sent */
     int            control_fd, in_fd, out_fd, object_fd, runner_fd;

@@ -200,7 +200,7 @@ enum {
     TS_GPU_PYTHON_LIMIT_S = 90, /* compiles kernels in the first call */
     TS_ALL_CALLS_LIMIT_S = 900, /* of the correctness stage; the slowest correct ones take 60 s */
     TS_MEMORY_GIB = 1,
-    TS_PYTHON_ARRAYS = 8, /* class python: so many times the least bytes of a case more */
+    TS_PYTHON_ARRAYS = 8,   /* class python: so many times the least bytes of a case more */
     TS_GPU_MEMORY_GIB = 32, /* mostly the driver's */
     TS_WORKSPACE_MIB = 8,   /* see ts_workspace_most */
     TS_GPU_WORKSPACE_MIB = 256,
