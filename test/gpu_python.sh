@@ -18,7 +18,7 @@ if nvidia-smi -L 2>/dev/null | grep -q GPU || [ -e /dev/nvidia0 ]; then
     done
 else
     limit=1e9 # it compiles for 2 s
-    export TOUCHSTONE_LIBCUDA="$build/test/libfake_cuda.so"
+    stand_in
     echo 'no CUDA device: before a stand-in'
     mkdir "$tmp/entrants/one"
     cp test/gpu_python.py "$tmp/entrants/one"

@@ -11,3 +11,11 @@ complain() {
     echo "$(basename "$0" .sh): $*" >&2
     bad=$((bad + 1))
 }
+# Stand-ins for the CUDA driver and nvcc, where other users may read them: as root, the judge starts compilers and
+# loads the driver as another user, whom the clone's folder may keep out.
+stand_in() {
+    mkdir "$tmp/stand"
+    cp -r test/fake_nvcc test/fake_include test/fake_*.h "$build/test/libfake_cuda.so" "$tmp/stand"
+    chmod 755 "$tmp" "$tmp/stand"
+    export TOUCHSTONE_LIBCUDA="$tmp/stand/libfake_cuda.so" TOUCHSTONE_NVCC="$tmp/stand/fake_nvcc"
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "build.h"
@@ -238,15 +239,22 @@ TEST(second_processes_are_frozen)
     ts_cage_stop(&k);
 }
 
+static char stand[] = "/tmp/touchstone-stand-XXXXXX", libcuda[4096];
+
+/* The stand-ins are copied to where other users may read them: as root, the judge starts compilers
+ * and loads the driver as another user, whom the clone's folder may keep out. */
 int main(void)
 {
-    setenv("TOUCHSTONE_LIBCUDA", TS_TEST_LIBCUDA, 1);
-    setenv("TOUCHSTONE_NVCC", TS_TEST_SOURCE "/test/fake_nvcc", 1);
+    if (!mkdtemp(folder) || !mkdtemp(stand) || chmod(stand, 0755)) return 1;
+    sh("cd %s/test && cp -r fake_nvcc fake_include fake_*.h %s %s", TS_TEST_SOURCE, TS_TEST_LIBCUDA,
+       stand);
     snprintf(places.include, sizeof places.include, "%s/include", TS_TEST_SOURCE);
-    snprintf(places.nvcc, sizeof places.nvcc, "%s/test/fake_nvcc", TS_TEST_SOURCE);
+    snprintf(places.nvcc, sizeof places.nvcc, "%s/fake_nvcc", stand);
     snprintf(places.arch, sizeof places.arch, "sm_90");
-    if (!mkdtemp(folder)) return 1;
+    snprintf(libcuda, sizeof libcuda, "%s/%s", stand, strrchr(TS_TEST_LIBCUDA, '/') + 1);
+    setenv("TOUCHSTONE_LIBCUDA", libcuda, 1);
+    setenv("TOUCHSTONE_NVCC", places.nvcc, 1);
     const int failed = unit_run();
-    sh("rm -r %s", folder);
+    sh("rm -r %s %s", folder, stand);
     return failed;
 }
