@@ -263,7 +263,7 @@ TEST(counts_cases_and_kinds)
     assert_string_equal(v->kind[0].family, "ties");
     assert_string_equal(v->failure.text, "at 0x10");
     for (int i = 7; i < 13; i++) { /* exceptions of two lines */
-        char text[64];
+        char text[96];
         snprintf(text, sizeof text, "raised IndexError: %d of %d at answer.py:%d", i, i, 5 + i / 9);
         ts_observe_failure(e, &a, 2, "status", text);
         ts_observe_case(e, &a, TS_CASE_FAILED);
