@@ -61,7 +61,7 @@ fails() { # PATH SED REASON : the same, spoilt; judged at the end, all in one ru
     printf '%s\n' "$3" >"$tmp/reason.$n"
 }
 all_fail() { # in the log they have the numbers 0, 1, ..., in the order of the command line
-    if gate $spoilt; then complain 'spoilt ones passed'; fi
+    if gate --first $spoilt; then complain 'spoilt ones passed'; fi
     for i in $(seq $n); do
         grep "\"type\":\"verdict\",\"entrant\":$((i - 1))," "$tmp/log" |
             grep -q "\"verdict\":\"FAIL\",\"reason\":\"$(cat "$tmp/reason.$i")" ||

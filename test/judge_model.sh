@@ -57,7 +57,7 @@ if test/python.sh >/dev/null; then
 fi
 
 # untimed: judge.sh and judge_common.sh time entrants, of a model too
-"$build/touchstone" judge --no-timing --depth quick --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err" || true
+"$build/touchstone" judge --first --no-timing --depth quick --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err" || true
 for entrant in "$tmp"/all/*; do
     name=${entrant##*/}
     verdict=$(awk -v name="$name" '$1 == name && $2 ~ /_/ { v = $3 " " $4; sub(/[0-9]+\/[0-9]+$/, "", v); print v; exit }' "$tmp/err" "$tmp/out")
