@@ -372,6 +372,21 @@ TEST_WITH(without_a_textbook, start, stop)
     ts_records_free(&r);
 }
 
+/* Next to one that was timed, one that was not has no speed either, not the least one. */
+TEST_WITH(one_is_not_timed, start, stop)
+{
+    ts_log *l = begin();
+    anchors(l, ANN, "c", "");
+    timed(l, ANN, 200);
+    verdict(l, ANN, "PASS");
+    verdict(l, BOB, "PASS");
+    ts_log_close(l);
+    ts_records r = derived();
+    assert_non_null(find(&r, "score", task_of(ANN), ANN));
+    assert_int_equal(count(&r, "score"), 1);
+    ts_records_free(&r);
+}
+
 /* An entrant that failed late, or was not timed where no other was, has no score. */
 TEST_WITH(gaps, start, stop)
 {

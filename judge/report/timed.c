@@ -205,10 +205,19 @@ static bool put_score(const ts_records *r, const ts_timed *s, const ts_member *m
     return to.commit(to.to);
 }
 
+/* One whose scope excludes all workloads shows no speed, not the least one. */
+static bool is_timed(const ts_timed *s, const ts_member *m)
+{
+    bool timed = false;
+    for (int w = 0; w < s->n_workloads; w++) timed |= m->time[w] != NULL;
+    return timed;
+}
+
 bool ts_timed_put_scores(const ts_records *r, const ts_timed *s, ts_sink to)
 {
     const double honest = honest_error(s);
     bool         ok = true;
-    for (int i = 0; i < s->n && ok; i++) ok = put_score(r, s, &s->m[i], honest, to);
+    for (int i = 0; i < s->n && ok; i++)
+        if (is_timed(s, &s->m[i])) ok = put_score(r, s, &s->m[i], honest, to);
     return ok;
 }
