@@ -8,9 +8,9 @@
 #include "timing.h"
 
 /* An anchor needs fewer calls than a match: on a logarithmic scale 5 % are 5 to 20 of 1000 points.
- * A slow one has the fewest. */
-enum { MOST_CALLS = 15, LEAST_CALLS = 3 };
-static const double SLOW_NS = 25e7; /* of all its calls */
+ * A slow one has the fewest; of less, the lower quartile is a time that a busy machine adds to. */
+enum { MOST_CALLS = 15, LEAST_CALLS = 5 };
+static const double SLOW_NS = 1e9; /* of all its calls */
 
 const char *ts_kind_of(ts_class cls)
 {
@@ -26,11 +26,13 @@ bool ts_anchor_skips(const ts_timing *s, const ts_judged *e, int instance)
     return instance < 0 || instance % stride || (n >= LEAST_CALLS && spent > SLOW_NS);
 }
 
-static bool is_used(const ts_timing *s, const ts_anchor *a)
+/* Whether an entrant of its kind is timed in workload w; -1: in any. */
+static bool is_used(const ts_timing *s, const ts_anchor *a, int w)
 {
     bool used = false;
     for (int i = 0; i < s->n_entrants; i++)
-        used |= !strcmp(ts_kind_of(s->e[i]->entrant.cls), a->kind);
+        used |= !strcmp(ts_kind_of(s->e[i]->entrant.cls), a->kind) &&
+                (w < 0 || ts_is_timed(s, s->e[i], w));
     return used && a->task == s->task;
 }
 
@@ -58,7 +60,7 @@ void ts_anchors_enter(ts_timing *s)
     s->n_entrants = s->n;
     for (int i = 0; i < s->run->n_anchors; i++) {
         ts_anchor *a = &s->run->anchor[i];
-        if (!is_used(s, a)) continue;
+        if (!is_used(s, a, -1)) continue;
         a->timed_text = enter(s, a->text);
         a->timed_best = enter(s, a->best);
     }
@@ -108,7 +110,8 @@ bool ts_anchors_log(ts_timing *s)
 {
     bool ok = true;
     for (int i = 0; i < s->run->n_anchors; i++)
-        for (int w = 0; w < s->n_workloads && ok && is_used(s, &s->run->anchor[i]); w++)
-            ok = !s->workload[w] || log_anchor(s, &s->run->anchor[i], w);
+        for (int w = 0; w < s->n_workloads && ok; w++)
+            if (s->workload[w] && is_used(s, &s->run->anchor[i], w))
+                ok = log_anchor(s, &s->run->anchor[i], w);
     return ok;
 }
