@@ -161,8 +161,9 @@ static bool may_be(const model *m, int64_t i, int code, double s)
 {
     const double w = m->at[W][i];
     const double off = m->off[W][i] + (m->codes == TS_TT_USUAL ? 4 * U * fabs(w) : 0);
-    return code == ts_tref_code(w - off, s) || code == ts_tref_code(w + off, s) ||
-           code == ts_tref_code(w, s);
+    /* Codes rise with the weight. Around 0, one may lie between those of both ends. */
+    return code >= fmin(ts_tref_code(w - off, s), ts_tref_code(w + off, s)) &&
+           code <= fmax(ts_tref_code(w - off, s), ts_tref_code(w + off, s));
 }
 
 /* The exported codes and scale of a group, and its effective weights. */
