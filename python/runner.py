@@ -351,6 +351,7 @@ def load(cage):
     tempfile.tempdir = os.environ.get("TMPDIR", "/")
     if "TMPDIR" not in os.environ:
         os.environ["PATH"] = ""  # no program can be started
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.tempdir  # else torch.optim makes a folder when imported
     sys.path.insert(0, cage.folder)
     module = types.ModuleType("entrant")
     module.__file__ = cage.file

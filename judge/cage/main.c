@@ -192,10 +192,10 @@ _Noreturn static void become_python(void)
         "PYTHONDONTWRITEBYTECODE=1",
         "PYTHONHASHSEED=0",
         home,
+        "USER=nobody", /* PyTorch's optimizers ask for it; a look-up by number opens a socket */
         gpu ? driver : NULL,
         "CUDA_MODULE_LOADING=EAGER",
         "TORCHINDUCTOR_COMPILE_THREADS=1",
-        "USER=nobody",
         cage_scratch(&plan, scratch) ? tmp : NULL,
         NULL
     };
