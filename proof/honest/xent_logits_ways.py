@@ -2,18 +2,19 @@
 """xent_logits_ways.py - cross_entropy_logits in float32, or of float64 in float64.
 
 Textbook formulas: the logarithm of a sum, log-softmax and its mean, p as a quotient, a maximum that is
-updated in blocks, sums in one loop, by einsum, or in double.
+updated in blocks, sums in one loop, by einsum, or in double, and there also a running logarithm of the sum.
 
-Common ways: lse log_softmax quotient online loop einsum wide
+Common ways: lse log_softmax quotient online loop einsum wide running
 """
 import numpy as np
 
 
 def widen(a):
     """The numbers as float32, or float64 as they are."""
+    wide = a.dtype == np.float64 or WAY in ("wide", "running")
     if a.dtype == np.uint16:  # bf16: the upper half of a float32
-        return (a.astype(np.uint32) << 16).view(np.float32)
-    return a.astype(np.float64 if a.dtype == np.float64 or WAY == "wide" else np.float32)
+        a = (a.astype(np.uint32) << 16).view(np.float32)
+    return a.astype(np.float64 if wide else np.float32)
 
 
 def put(to, a):
@@ -37,7 +38,9 @@ def total_of(a):
 
 
 def log_sum(z):
-    """The largest, and the sum of exponentials relative to it."""
+    """The largest, and the sum of exponentials relative to it; or the whole logarithm, and 1."""
+    if WAY == "running":
+        return np.logaddexp.reduce(z, axis=1), np.ones(len(z), z.dtype)
     if WAY != "online":
         m = z.max(axis=1)
         return m, total_of(np.exp(z - m[:, None]))
