@@ -97,6 +97,26 @@ static bool is_text(const found *o, int64_t k, ts_flaw *f)
 }
 
 /* A slot of an item that goes on: one of the strings, or a longer one of an unfinished one. */
+/* The first token that is in none of the strings: next to that of the string with which most before
+ * it agree, or to -1, no token, where that one has ended. */
+static bool departs(const found *o, int64_t k, const ts_beam_state *state, ts_flaw *f)
+{
+    const int32_t *got = o->tokens + k * o->steps;
+    const int64_t  n = o->length[k] < (double)o->steps ? (int64_t)o->length[k] : o->steps;
+    int64_t        at = 0;
+    double         want = state->n && state->string->length ? *state->string->tokens : -1;
+    for (int64_t i = 0; i < state->n; i++) {
+        const ts_beam_string *s = &state->string[i];
+        int64_t               same = 0;
+        while (same < n && same < s->length && got[same] == s->tokens[same]) same++;
+        if (same <= at || same >= o->steps) continue;
+        at = same;
+        want = same < s->length ? s->tokens[same] : -1;
+    }
+    return flaw(f, "tokens", o->item * o->width + k, at, o->steps ? got[at] : 0,
+                (ts_want) { want, 0 });
+}
+
 static bool slot_goes_on(const found *o, int64_t k, const ts_beam_state *state, ts_flaw *f)
 {
     for (int64_t i = 0; i < state->n; i++)
@@ -110,8 +130,7 @@ static bool slot_goes_on(const found *o, int64_t k, const ts_beam_state *state, 
         return flaw(f, is_unwritten(o->score[k]) ? "score" : "logprob", o->item, k, NAN,
                     (ts_want) { 0, 0 });
     }
-    return flaw(f, "tokens", o->item * o->width + k, 0, o->steps ? o->tokens[k * o->steps] : 0,
-                (ts_want) { state->n && state->string->length ? *state->string->tokens : -1, 0 });
+    return departs(o, k, state, f);
 }
 
 static bool is_empty(const found *o, int64_t k, ts_flaw *f)
