@@ -25,8 +25,13 @@ static bool unwritten(ts_dtype t, const unsigned char *p)
     return ts_is_poison(t, p, ts_format_of(t)->n_bytes);
 }
 
+double ts_noise(ts_dtype t, double largest, double correct)
+{
+    return FAR * rounding(t) * (largest + fabs(correct));
+}
+
 /* Numbers that are not finite agree with their like alone. */
-static bool same_kind(double a, double b)
+bool ts_same_kind(double a, double b)
 {
     if (isnan(a) || isnan(b)) return isnan(a) && isnan(b);
     return isinf(a) || isinf(b) ? a == b : true;
@@ -53,8 +58,9 @@ static bool row_agrees(ts_dtype t, int64_t n, const unsigned char *entrant,
         const double right = ts_load(correct, t, c);
         const bool   e_is = !unwritten(t, entrant + (size_t)c * each);
         const bool   m_is = !unwritten(t, mutant + (size_t)c * each);
-        if (e_is != m_is || !same_kind(e, m)) return false;
-        if (!m_is || !same_kind(m, right)) {
+        const bool   right_is = !unwritten(t, correct + (size_t)c * each);
+        if (e_is != m_is || !ts_same_kind(e, m)) return false;
+        if (m_is != right_is || !ts_same_kind(m, right)) {
             *apart = true;
             continue;
         }
