@@ -376,6 +376,21 @@ TEST(says_that_ordinary_inputs_fail)
     }
 }
 
+/* A property that three of ten passed cases lack, and all others have, may be chance. */
+TEST(says_nothing_by_chance)
+{
+    const ts_task  *t = ts_task_called("flash_attention");
+    ts_case         c[RESULTS];
+    ts_words_result r[RESULTS];
+    char            s[TS_WORDS];
+    for (int i = 0; i < RESULTS; i++) {
+        c[i] = (ts_case) { .use = TS_USE_CHECK, .family = "normal", .dim = { 5, i < 3 ? 256 : 9 } };
+        r[i] = (ts_words_result) { &c[i], i < RESULTS / 4, 0 };
+    }
+    ts_words_apart(t, r, RESULTS, true, s, sizeof s);
+    assert_string_equal(s, "fails already with ordinary inputs");
+}
+
 /* Every family of a challenge has words. */
 TEST(families_have_words)
 {

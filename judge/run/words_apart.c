@@ -12,14 +12,16 @@
 #include "words.h"
 
 static const double MOSTLY = 0.7; /* of the cases with the property failed */
-enum { LEAST = 3 };               /* cases with and without it */
+static const double CHANCE =
+    1e-3;           /* of a property that only seems to separate them: many are tried */
+enum { LEAST = 3 }; /* cases with and without it */
 
 typedef enum property {
-    AT_LEAST,
+    AT_LEAST, /* of sizes, up to here */
     AT_MOST,
-    EQUAL,
     NO_MULTIPLE,
     DIFFER,
+    EQUAL,
     OF_DTYPE,
     OF_FAMILY
 } property;
@@ -41,6 +43,7 @@ typedef struct search {
     int                    n, n_own, n_names; /* of cases, of the task's own names, of names */
     ts_parameter           name[MOST_NAMES];
     values                *v;
+    bool                  *apart; /* cases without a switch that all cases that failed have */
     rule                   best;
     double                 share;
 } search;
@@ -61,7 +64,8 @@ static void open_names(search *s)
 {
     const ts_task *t = s->t;
     s->v = calloc((size_t)s->n, sizeof *s->v);
-    if (!s->v) abort();
+    s->apart = calloc((size_t)s->n, sizeof *s->apart);
+    if (!s->v || !s->apart) abort();
     s->n_own = s->n_names = t->scope ? t->scope(s->r[0].c, s->name) : 0;
     for (int d = 0; d < TS_MAX_DIMS && t->dim_name[d]; d++)
         if (!is_code(t->dim_says[d])) s->name[s->n_names++] = (ts_parameter) { t->dim_name[d], d };
@@ -95,34 +99,62 @@ static bool has(const search *s, const rule *u, int i)
     }
 }
 
+/* The probability that all of the cases without a property passed, of n cases of which so many
+ * did, if it had nothing to do with it. */
+static double by_chance(int n, int passed, int without)
+{
+    double p = 1;
+    for (int i = 0; i < without; i++) p *= (double)(passed - i) / (n - i);
+    return p;
+}
+
 static void try(search *s, rule u)
 {
-    int with = 0, failed = 0;
+    int with = 0, failed = 0, n = 0;
     for (int i = 0; i < s->n; i++) {
         const bool is = has(s, &u, i);
+        if (s->apart[i] && u.is < EQUAL) continue;
+        n++;
         if (!is && !s->r[i].passed) return;
         with += is;
         failed += !s->r[i].passed;
     }
     const double share = with ? (double)failed / with : 0;
-    if (failed < LEAST || s->n - with < LEAST || share < MOSTLY || share <= s->share) return;
+    if (failed < LEAST || n - with < LEAST || share < MOSTLY || share <= s->share) return;
+    if (by_chance(n, n - failed, n - with) > CHANCE) return;
     s->best = u;
     s->share = share;
+}
+
+static bool is_switch(const search *s, int a)
+{
+    bool is = true;
+    for (int i = 0; i < s->n; i++) is &= s->v[i][a] == 0 || s->v[i][a] == 1;
+    return is;
+}
+
+/* A function that is not called, or a buffer that is not there, says nothing of sizes. */
+static void set_apart(search *s)
+{
+    for (int a = 0; a < s->n_own; a++) {
+        bool all = is_switch(s, a);
+        for (int i = 0; i < s->n; i++) all &= s->r[i].passed || s->v[i][a] == 1;
+        for (int i = 0; i < s->n && all; i++) s->apart[i] |= !s->v[i][a];
+    }
 }
 
 /* Switches are tried last: those that a family implies, such as lengths, are not the reason. */
 static void try_name(search *s, int a, bool last)
 {
-    int64_t least = INT64_MAX, most = INT64_MIN, top = INT64_MIN;
+    int64_t least = INT64_MAX, most = INT64_MIN;
     for (int i = 0; i < s->n; i++) {
         const int64_t v = s->v[i][a];
-        if (v > top) top = v;
         if (s->r[i].passed) continue;
         if (v < least) least = v;
         if (v > most) most = v;
     }
-    const bool is_switch = top <= 1 && least >= 0, own = a < s->n_own;
-    if (is_switch || is_dtype(s, a)) {
+    const bool own = a < s->n_own;
+    if (is_switch(s, a) || is_dtype(s, a)) {
         if (last && least == most) try(s, (rule) { .is = EQUAL, .a = a, .of = least });
         return;
     }
@@ -187,6 +219,7 @@ void ts_words_apart(const ts_task *t, const ts_words_result *r, int n, bool most
     if (failed == n && n >= LEAST && mostly) snprintf(text, n_text, "fails in every case");
     if (!failed || failed == n) return;
     open_names(&s);
+    set_apart(&s);
     for (int a = 0; a < s.n_names; a++) try_name(&s, a, false);
     for (int a = s.n_own; a < s.n_names; a++)
         for (int b = a + 1; b < s.n_names; b++) try(&s, (rule) { .is = DIFFER, .a = a, .b = b });
@@ -199,4 +232,5 @@ void ts_words_apart(const ts_task *t, const ts_words_result *r, int n, bool most
     if (s.share > 0) describe(&s, text, n_text);
     else if (mostly) worst_family(&s, text, n_text);
     free(s.v);
+    free(s.apart);
 }
