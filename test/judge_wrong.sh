@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # judge_wrong.sh BUILD - eleven wrong answers, each with one classic mistake, none of them a mutant: what the
 # judge says of each. At least seven of ten must be named rightly.
+#
+# Of three more no mutant has the mistake: the judge names the outputs that are wrong, and a common factor.
 set -u
 . "$(dirname "$0")/lib.sh"
 python=$(test/python.sh) || { echo 'skipped: no NumPy' && exit 77; }
@@ -35,12 +37,28 @@ cp proof/honest/honest.h "$tmp/all/bessel"
 echo '{"name":"bessel","author":"a test","challenge":"layernorm_forward","class":"sealed","language":"c","sources":["layernorm_forward.c","honest.h"]}' >"$tmp/all/bessel/entry.json"
 echo 'bessel behaves like a kernel that divides the variance by D - 1' >>"$tmp/expect"
 
+outputs() { # NAME CHALLENGE SENTENCE SED
+    plant "$1" "$2" - "$4"
+    sed -i '$d' "$tmp/expect"
+    echo "$1 $3" >>"$tmp/outputs"
+}
+outputs gamma_in_dgamma layernorm_backward 'only dgamma is wrong' 's/^        dgamma += (d \* xhat)/        dgamma += (d * gamma * xhat)/'
+outputs half_rstd rms_norm_forward 'only rstd is wrong: 0.5 times the correct values' 's/(root \* scale).ravel()/(root * scale * 0.5).ravel()/'
+outputs all_rows cross_entropy_logits 'only .*logits .* wrong, all elements of a case by one factor' \
+    's/g = scale \/ n if mean and n else/g = scale \/ target.size if mean and n else/'
+
 "$build/touchstone" judge --depth quick --no-timing --seed 5 --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err"
 [ $? = 1 ] || complain "status $?: $(cat "$tmp/err")"
+words_of() { # NAME
+    id=$(grep -o '"type":"entrant","id":[0-9]*,"name":"'"$1\"" "$tmp/log" | tr -dc 0-9)
+    grep '"type":"verdict","entrant":'"$id," "$tmp/log" | grep -o '"words":"[^"]*"' | tail -n 1 | cut -d '"' -f 4
+}
+while read -r name words; do
+    words_of "$name" | grep -q "^$words$" || complain "$name: '$(words_of "$name")', expected '$words'"
+done <"$tmp/outputs"
 n=0 right=0
 while read -r name words; do
-    id=$(grep -o '"type":"entrant","id":[0-9]*,"name":"'"$name\"" "$tmp/log" | tr -dc 0-9)
-    said=$(grep '"type":"verdict","entrant":'"$id," "$tmp/log" | grep -o '"words":"[^"]*"' | tail -n 1 | cut -d '"' -f 4)
+    said=$(words_of "$name")
     n=$((n + 1))
     if echo "$said" | grep -q "^$words$"; then right=$((right + 1)); fi
     printf '%-20s %s\n' "$name" "${said:--}"

@@ -12,7 +12,7 @@ complain() {
     bad=$((bad + 1))
 }
 # Stand-ins for the CUDA driver and nvcc, where other users may read them: as root, the judge starts compilers and
-# loads the driver as another user, whom the clone's folder may keep out.
+# loads the driver as another user, who may not be allowed to enter the clone's folder.
 stand_in() {
     mkdir "$tmp/stand"
     cp -r test/fake_nvcc test/fake_include test/fake_*.h "$build/test/libfake_cuda.so" "$tmp/stand"

@@ -242,7 +242,8 @@ TEST(second_processes_are_frozen)
 static char stand[] = "/tmp/touchstone-stand-XXXXXX", libcuda[4096];
 
 /* The stand-ins are copied to where other users may read them: as root, the judge starts compilers
- * and loads the driver as another user, whom the clone's folder may keep out. */
+ * and loads the driver as another user, who may not be allowed to enter the clone's
+ * folder. */
 int main(void)
 {
     if (!mkdtemp(folder) || !mkdtemp(stand) || chmod(stand, 0755)) return 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutants.h - what the judge says to touchstone-mutants: wrong outputs of an entrant. The reply is
- * a line: the cases in which a mutant agrees, as a hexadecimal mask, a blank, and what it does. */
+/* mutants.h - what the judge says to touchstone-mutants: wrong outputs of an entrant.
+ *
+ * The reply is a line: the cases in which a mutant agrees, as a hexadecimal mask, a blank, and what
+ * it does; or "0 ", and which outputs are wrong. */
 #ifndef TS_MUTANTS_H
 #define TS_MUTANTS_H
 

@@ -167,14 +167,15 @@ static void ask(const ts_judged *e, char *reply, size_t n)
 }
 
 /* "1f without the causal mask": of the kinds of failure in which such a case is. False: no mutant
- * agrees. */
-static bool by_mutants(ts_judged *e)
+ * agrees; *outputs says which of them are wrong, or is "". */
+static bool by_mutants(ts_judged *e, char outputs[TS_WORDS])
 {
     char reply[512], line[TS_WORDS], *rest;
     ask(e, reply, sizeof reply);
     reply[strcspn(reply, "\n")] = 0;
     const unsigned long agrees = strtoul(reply, &rest, 16);
-    if (!agrees || *rest != ' ') return false;
+    if (*rest != ' ') return false;
+    if (!agrees) return ts_show(rest + 1, strlen(rest + 1), outputs, TS_WORDS), false;
     snprintf(line, sizeof line, "behaves like a kernel %.120s", rest + 1);
     for (int i = 0; i < e->words->n_kept; i++) {
         const int kind = e->words->kept[i].kind;
@@ -201,9 +202,14 @@ void ts_words_find(ts_judged *e, bool mutants)
 {
     ts_evidence *v = &e->evidence;
     if (!e->words) return;
-    const bool named = mutants && e->words->n_kept && by_mutants(e);
+    char       outputs[TS_WORDS] = "";
+    const bool named = mutants && e->words->n_kept && by_mutants(e, outputs);
     for (int i = 0; i < v->n_kinds; i++) {
-        if (!*v->kind[i].words) apart(e, i, v->kind[i].words);
-        if (!*v->kind[i].words && !named) apart(e, -1, v->kind[i].words);
+        ts_failures *k = &v->kind[i];
+        if (!*k->words) apart(e, i, k->words);
+        const bool is_value =
+            !strcmp(k->first.reason, "value") || !strcmp(k->first.reason, "unwritten");
+        if (!*k->words && is_value) memcpy(k->words, outputs, TS_WORDS);
+        if (!*k->words && !named) apart(e, -1, k->words);
     }
 }

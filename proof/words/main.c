@@ -2,8 +2,8 @@
 /* main.c - touchstone-mutants: finds the mutant that an entrant's wrong outputs agree with.
  *
  * The judge starts it after an entrant has failed (judge/run/words.c). Mutants crash, hang and
- * write past buffers, so each runs in a worker of its own. The reply is a sentence; no verdict
- * depends on it. */
+ * write past buffers, so each runs in a worker of its own. The reply is a sentence, of the outputs
+ * that are wrong if no mutant agrees; no verdict depends on it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +116,7 @@ static void compare(const ts_exam *e, int at, int n, const unsigned char *entran
 {
     if (!runs(&control, e) || is_wrong(e)) return;
     ts_packed(e->arena, correct);
+    ts_outputs_add(e->arena, entrant, correct);
     for (int i = 0; i < n; i++) {
         suspect *q = &suspects[i];
         if (q->out || ts_seconds() > end_s) continue;
@@ -193,8 +194,9 @@ int main(void)
         ts_worker_stop(&suspects[i].worker);
     }
     ts_worker_stop(&control.worker);
-    if (!best || 4 * best->n < q.n) return 0; /* too few cases to say so */
-    ts_sentence(t->name, best->m->name, sentence, sizeof sentence);
-    printf("%x %s\n", best->agrees, sentence);
+    if (best && 4 * best->n >= q.n) { /* in fewer cases it is not said */
+        ts_sentence(t->name, best->m->name, sentence, sizeof sentence);
+        printf("%x %s\n", best->agrees, sentence);
+    } else if (ts_outputs_say(sentence, sizeof sentence)) printf("0 %s\n", sentence);
     return 0;
 }
