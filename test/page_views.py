@@ -20,6 +20,11 @@ def plain(task):
     return task.replace("_", " ").replace("/", " on ")
 
 
+def told(fault):
+    """The words of a fault on the page: of a crash and a hang, what happens."""
+    return fault["words"].replace("fails only ", {"crash": "crashes only ", "hang": "hangs only "}.get(fault["reason"], "fails only "))
+
+
 class Log:
     """A log by entrant and challenge; of one answer each."""
 
@@ -84,7 +89,7 @@ def findings(b, path):
         expect(len(named) == min(2, len(wrong)), f"findings: {s}: expected two of {wrong}")
         for t in named:
             v = log.of(name, t)
-            expect(not v["words"] or f"{plain(t)}: {v['words']} ({v['cases'][0]}/{v['cases'][1]} cases)" in s, f"findings: {s}: expected {v['words']}")
+            expect(not v["words"] or f"{plain(t)}: {told(v)} ({v['cases'][0]}/{v['cases'][1]} cases)" in s, f"findings: {s}: expected {v['words']}")
         expect(f"and {len(wrong) - 2} more" in s or len(wrong) <= 2, f"findings: {s}: not how many more")
     field = b.run(TEXT.format("#findings .said > ul"))
     for want in ("2 entrants make one mistake in ", "Passed, but not timed: quartz-coder-480b in softmax topk (no timed workload within the declared offers).", "Hardest: "):
@@ -115,7 +120,7 @@ def measures(log, name, task):
         shown += [f"{v['worst']:.3g}"]
     if "not_timed" in v:
         shown += ["not timed: " + v["not_timed"]]
-    shown += [f["words"] for f in v["faults"][:3] if f["words"] and v["verdict"] != "PASS"]
+    shown += [told(f) for f in v["faults"][:3] if f["words"] and v["verdict"] != "PASS"]
     return shown + [str(log.source[e["id"]])]
 
 
@@ -193,7 +198,8 @@ def faults(b, index, path):
             continue
         text = b.run(f"[...document.querySelectorAll('#task-{r['task']} .flaw')].find(e => e.querySelector('bdi').textContent === '{names[r['entrant']]}').innerText")
         for f in r["faults"]:
-            expect((f["words"] or f"family {f['family']}") in text and f"{f['n']} case" in text, f"models: flaw {r['entrant']}: no {f} in {text}")
+            case = f"{told(f)} {f['n']} case{'' if f['n'] == 1 else 's'}, first in family {f['family']}" if f["words"] else f"family {f['family']} {f['n']} case"
+            expect(case in text, f"models: flaw {r['entrant']}: no '{case}' in {text}")
         for name, (passed, run) in r["families"].items():
             expect((f"{name} {passed}/{run}" in text) == (passed < run), f"models: flaw {r['entrant']}: family {name}, {passed} of {run}: {text}")
 

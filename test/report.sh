@@ -41,6 +41,8 @@ mkdir "$tmp/a b" && cp "$build/touchstone" "$tmp/a b"
 "$tmp/a b/touchstone" report "$tmp/full" | grep -q '^       touchstone judge --challenge' || fail 'a command that a shell would split'
 awk '/^softmax_topk/ { on = 1 } on && /PASS \(common\)/ { common = NR } on && /PASS  / { pass = NR } END { exit !(common > pass && pass) }' \
     "$tmp/out" || fail 'PASS (common) does not stand below PASS'
+grep -q '^  best known version for python: NumPy$' "$tmp/out" && grep -q 'on different scales' "$tmp/out" || fail 'no word of what a score is relative to'
+grep -q '^       hangs only when rows <= 1$' "$tmp/out" || fail 'no word of when it hangs'
 grep -q 'equal logits are ordered by index' "$tmp/out" || fail 'no word of a broken rule'
 grep -A 1 'textbook offers 41 % of the challenge:' "$tmp/out" | grep -q 'k <= 32 && dtype == f32' || fail 'no word of a scope'
 

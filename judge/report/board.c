@@ -164,6 +164,18 @@ ts_row_cases ts_row_cases_of(const ts_entrant_row *r)
                             n[2] > 0 ? (double)n[0] / (double)n[2] : 0 };
 }
 
+void ts_fault_words(const ts_jr_node *fault, char *text, size_t n)
+{
+    static const char fails[] = "fails only ";
+    const char *const words = ts_jr_text(fault, "words", ""),
+                      *reason = ts_jr_text(fault, "reason", "");
+    const char *const verb = !strcmp(reason, "crash")  ? "crashes"
+                             : !strcmp(reason, "hang") ? "hangs"
+                                                       : NULL;
+    const bool        some = verb && !strncmp(words, fails, strlen(fails));
+    snprintf(text, n, "%s%s", some ? verb : "", some ? words + strlen("fails") : words);
+}
+
 bool ts_row_scored(const ts_entrant_row *r)
 {
     return ts_row_passed(r, false) && ts_jr_get(r->score, "speed");

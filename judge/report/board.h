@@ -92,6 +92,9 @@ typedef struct ts_row_cases {
 } ts_row_cases;
 ts_row_cases ts_row_cases_of(const ts_entrant_row *r);
 
+/* The words of a fault or a verdict, with what happens: "crashes only when q <= 1". */
+void ts_fault_words(const ts_jr_node *fault, char *text, size_t n);
+
 /* Whether it has a place on the scale. A log from before the scale has scores of another one. */
 bool ts_row_scored(const ts_entrant_row *r);
 

@@ -67,13 +67,14 @@ static answers answers_to(const ts_board *b, size_t overall, const char *task)
 
 /* ---- what differs ---- */
 
-static void add_fault(faults *f, const char *words, const char *reason, const char *family)
+static void add_fault(faults *f, const ts_jr_node *fault)
 {
-    if (f->n == MOST_FAULTS || (!*words && !*reason)) return;
-    if (*words) snprintf(f->text[f->n++], sizeof f->text[0], "%s", words);
-    else
-        snprintf(f->text[f->n++], sizeof f->text[0], "%s%s%s", reason, *family ? " in family " : "",
-                 family);
+    const char *reason = ts_jr_text(fault, "reason", ""), *family = ts_jr_text(fault, "family", "");
+    const bool  words = *ts_jr_text(fault, "words", "");
+    if (f->n == MOST_FAULTS || (!words && !*reason)) return;
+    char *text = f->text[f->n++];
+    if (words) ts_fault_words(fault, text, sizeof f->text[0]);
+    else snprintf(text, sizeof f->text[0], "%s%s%s", reason, *family ? " in family " : "", family);
 }
 
 /* All faults, or the first alone, if the other log has no more of its answer. */
@@ -81,13 +82,8 @@ static faults faults_of(const ts_jr_node *verdict, bool all)
 {
     const ts_jr_node *list = ts_jr_get(verdict, "faults");
     faults            f = { .n = 0 };
-    if (!all)
-        add_fault(&f, ts_jr_text(verdict, "words", ""), ts_jr_text(verdict, "reason", ""), "");
-    for (size_t i = 0; all && i < ts_jr_len(list); i++) {
-        const ts_jr_node *v = ts_jr_at(list, i);
-        add_fault(&f, ts_jr_text(v, "words", ""), ts_jr_text(v, "reason", ""),
-                  ts_jr_text(v, "family", ""));
-    }
+    if (!all) add_fault(&f, verdict); /* it has no family */
+    for (size_t i = 0; all && i < ts_jr_len(list); i++) add_fault(&f, ts_jr_at(list, i));
     return f;
 }
 

@@ -294,6 +294,16 @@ static void put_command(const char *replay, const char *program, FILE *f)
     put(replay, f);
 }
 
+/* The fault that the words of a verdict are about; the verdict, if it is not among its faults. */
+static const ts_jr_node *named_fault(const ts_jr_node *verdict)
+{
+    const ts_jr_node *list = ts_jr_get(verdict, "faults");
+    const char       *words = ts_jr_text(verdict, "words", "");
+    for (size_t i = 0; i < ts_jr_len(list); i++)
+        if (!strcmp(ts_jr_text(ts_jr_at(list, i), "words", ""), words)) return ts_jr_at(list, i);
+    return verdict;
+}
+
 /* The cases that were not run, and the faults other than the one that the verdict names. */
 static void faults(const ts_entrant_row *r, FILE *f)
 {
@@ -301,7 +311,8 @@ static void faults(const ts_entrant_row *r, FILE *f)
     const ts_row_cases n = ts_row_cases_of(r);
     const char        *named = ts_jr_text(r->verdict, "text", "");
     char               line[640];
-    paragraph(ts_jr_text(r->verdict, "words", ""), f);
+    ts_fault_words(named_fault(r->verdict), line, sizeof line);
+    paragraph(line, f);
     if (n.run < n.drawn) {
         snprintf(line, sizeof line, "%d of %d cases were run", n.run, n.drawn);
         paragraph(line, f);

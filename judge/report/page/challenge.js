@@ -48,7 +48,7 @@ function countsTable(list, first) {
 // Distinct faults with their words and counts, and the families of input in which cases failed.
 function faultList(e) {
   const some = faultsOf(e), short = Object.entries(e.verdict.families || {}).filter(([, p]) => Array.isArray(p) && p[0] < p[1]);
-  return [some.length > 0 && h("ul", { class: "faults" }, some.map(f => h("li", {}, h("b", {}, faultText(f)), ` ${f.n} ${f.n === 1 ? "case" : "cases"}${f.words && f.family ? ", family " + f.family : ""}`))),
+  return [some.length > 0 && h("ul", { class: "faults" }, some.map(f => h("li", {}, h("b", {}, faultText(f)), ` ${f.n} ${f.n === 1 ? "case" : "cases"}${f.words && f.family ? ", first in family " + f.family : ""}`))),
     short.length > 0 && h("p", { class: "note" }, "By family of input: ", short.map(([k, p], i) => [i > 0 && ", ", clean(k), " ", h("b", {}, `${p[0]}/${p[1]}`)]), "; every other family passed.")];
 }
 

@@ -152,8 +152,13 @@ const casesText = e => {
 };
 // What goes wrong, in words; without them, the reason.
 const faultsOf = e => e.verdict && Array.isArray(e.verdict.faults) ? e.verdict.faults : [];
-const faultText = f => f.words || [reasonOf(f), f.family && `family ${f.family}`].filter(Boolean).join(", ");
-const wordsOf = e => e.verdict && e.verdict.words || (faultsOf(e).find(f => f.words) || {}).words || reasonOf(e.verdict);
+const VERBS = { crash: "crashes", hang: "hangs" };
+const inWords = (words, reason) => words && words.replace(/^fails only /, `${VERBS[reason] || "fails"} only `);
+const faultText = f => inWords(f.words, f.reason) || [reasonOf(f), f.family && `family ${f.family}`].filter(Boolean).join(", ");
+const wordsOf = e => {
+  const words = e.verdict && e.verdict.words || (faultsOf(e).find(f => f.words) || {}).words;
+  return inWords(words, (faultsOf(e).find(f => f.words === words) || e.verdict || {}).reason) || reasonOf(e.verdict);
+};
 // Why an answer that passed has no score; "" in a run that timed nothing.
 const untimed = (m, e) => passed(e) && !e.score ? e.verdict.not_timed || (m.timing ? "no time was measured" : "") : "";
 
