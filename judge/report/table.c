@@ -198,14 +198,15 @@ static void legend(const ts_board *b, FILE *f)
             fprintf(f, "  %s: %s\n", verdicts[i][0], verdicts[i][1]);
 }
 
-/* Small differences in percent, large ones as a factor. */
+/* Small differences in percent of the column's speed, large ones as a factor: half the speed is
+ * -50 %, twice the speed +100 %. */
 static void cell(const ts_head_to_head *p, bool self, FILE *f)
 {
     char         s[64], by[24];
     const double ratio = exp(fabs(p->margin));
     const bool   slow = p->margin < 0;
-    if (ratio < 1.995)
-        snprintf(by, sizeof by, "%c%.*f%%", "+-"[slow], ratio < 1.0995, 100 * (ratio - 1));
+    const double part = 100 * (slow ? 1 - 1 / ratio : ratio - 1);
+    if (ratio < 1.995) snprintf(by, sizeof by, "%c%.*f%%", "+-"[slow], part < 9.95, part);
     else snprintf(by, sizeof by, "%c%.*f", "x/"[slow], ratio < 9.95, fmin(ratio, 9999));
     if (self) snprintf(s, sizeof s, "=");
     else if (!(p->won + p->lost + p->tied)) snprintf(s, sizeof s, ".");
@@ -346,8 +347,9 @@ static void flaw(const ts_entrant_row *r, const char *program, FILE *f)
     const char       *lacks = ts_jr_text(v, "unsupported", "");
     const char       *text = ts_jr_text(v, "text", ""), *replay = ts_jr_text(v, "replay", "");
     if (*r->offers) {
-        fprintf(f, "     %s offers %.*f %% of the challenge:", name_of(r, -NAME).s, r->share < 0.1,
-                100 * r->share);
+        char share[24]; /* two digits below 10 % */
+        snprintf(share, sizeof share, r->share < 0.1 ? "%.2g" : "%.0f", 100 * r->share);
+        fprintf(f, "     %s offers %s %% of the challenge:", name_of(r, -NAME).s, share);
         paragraph(r->offers, f);
         fputc('\n', f);
     }

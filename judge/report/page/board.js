@@ -7,10 +7,10 @@ function heat(m, list, task, tight) {
   const e = bestOf(list), kind = kindOf(e), n = list.length, right = list.filter(passed).length;
   const score = e && scored(e) ? list.reduce((s, x) => s + pointsOf(x), 0) / n : null;
   const why = e ? untimed(m, e) : "", cases = casesOf(e);
-  const said = `${plain(task)}: ${!e ? "not entered" : [wordOf(kind), casesText(e), wordsOf(e), why && "not timed: " + why].filter(Boolean).join(", ")}${e && e.offers ? `; offers ${percent(e.share)} of the challenge` : ""}${n > 1 ? `; ${right} of ${n} answers passed` : ""}`;
+  const said = `${plain(task)}: ${!e ? "not entered" : [wordOf(kind), casesText(e), wordsOf(e), why && "not timed: " + why].filter(Boolean).join(", ")}${e && e.offers ? `; offers ${shareOf(e)} of the challenge` : ""}${n > 1 ? `; ${right} of ${n} answers passed` : ""}`;
   const text = !e ? "\u2013" : score !== null ? String(Math.round(score)) : kind === "COMMON" ? "PASS" : kind === "none" ? "?" : tight && kind.length > 4 ? kind.slice(0, 3) : kind;
   const td = cell(!e ? "" : score ?? ({ PASS: 1, COMMON: .5, AUDIT: -1, none: -2, ERROR: -3 })[kind] ?? -4, { class: `heat ${e ? kind : "absent"}`, title: clean(said) },
-    e ? h("a", { href: (e.person.page || "") + "#" + (whole(e) || kind === "none" ? anchor(task) : flawOf(e)) }, text) : text, !tight && e && e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`),
+    e ? h("a", { href: (e.person.page || "") + "#" + (whole(e) || kind === "none" ? anchor(task) : flawOf(e)) }, text) : text, !tight && e && e.offers && h("small", {}, `of ${shareOf(e)}`),
     n > 1 ? h("small", {}, tight ? `${right}/${n}` : `${right} of ${n}`) : e && !passed(e) && cases.run > 0 && h("small", {}, tight ? `${Math.floor(100 * cases.passed / cases.run)} %` : `${cases.passed}/${cases.run}`), !tight && why && h("small", {}, "not timed"));
   td.style.setProperty("--a", score === null ? 24 : 4 + 40 * score / 1000);
   return td;

@@ -27,7 +27,7 @@ function challengeRow(m, e, first, more) {
   const part = (value, ...more) => cell(s ? value : "", { class: "num part" }, s ? percent(value) : dash(), h("small", {}, more));
   return h("tr", {}, first || nameCell(e, e.language, scopeOf(e)), more,
     verdictCell(m, e),
-    cell(scored(e) ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, scored(e) ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${Math.round(100 * e.share)} %`)),
+    cell(scored(e) ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, scored(e) ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${shareOf(e)}`)),
     cell(scored(e) ? -s.score : 1, { class: "grade", title: scored(e) && s.grade !== "-" ? gradeOf(s.grade) : null }, scored(e) && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
     cell(s ? s.speed ?? s.S : "", { class: "speed" }, bar(speedOf(e)), s && s.of_best > 0 && h("small", {}, h("b", {}, ofBest(s.of_best)), ` of the best known: ${Math.round(s.speed)} on the scale`), s && h("small", {}, `slowest workload ${percent(s.S_min)} of the limit`)),
     part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.calls !== 0 && v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.calls !== 0 && v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`));

@@ -35,13 +35,16 @@ const brief = x => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf")
   : x !== 0 && (Math.abs(x) < 1e-3 || Math.abs(x) >= 1e5) ? x.toExponential(1).replace("e+", "e") : String(+x.toPrecision(3));
 // As many digits, at least 9, as it takes to tell two numbers apart.
 const apart = (x, y) => { let n = 9; while (n < 17 && x !== y && x.toPrecision(n) === y.toPrecision(n)) n++; return n; };
+// The share of a challenge: two digits below 10 %. As in judge/report/table.c.
+const shareOf = e => `${e.share < 0.1 ? +(100 * e.share).toPrecision(2) : Math.round(100 * e.share)} %`;
 const exact = (x, n = 9) => isNaN(x) ? "NaN" : !isFinite(x) ? (x < 0 ? "-inf" : "inf") : String(+x.toPrecision(n));
 const bytes = n => n >= 2 ** 20 ? +(n / 2 ** 20).toPrecision(3) + " MiB" : n >= 1024 ? +(n / 1024).toPrecision(3) + " KiB" : n + " B";
-// A log ratio as text: small differences in percent, large ones as a factor.
+// A log ratio of speeds as text: small differences in percent of the other's speed, large ones as a factor. Half the
+// speed is \u221250 %, twice the speed +100 %. As in judge/report/table.c.
 const margin = m => {
-  const r = Math.exp(Math.abs(m)), factor = r < 9.95 ? r.toFixed(1) : r.toFixed(0);
+  const r = Math.exp(Math.abs(m)), factor = r < 9.95 ? r.toFixed(1) : r.toFixed(0), part = 100 * (m < 0 ? 1 - 1 / r : r - 1);
   if (r >= 1.995) return m < 0 ? "\u00f7" + factor : factor + "\u00d7";
-  return (m < 0 ? "\u2212" : "+") + (100 * (r - 1)).toFixed(r < 1.0995 ? 1 : 0) + " %";
+  return (m < 0 ? "\u2212" : "+") + part.toFixed(part < 9.95 ? 1 : 0) + " %";
 };
 
 // The colour-blind safe palette of Okabe and Ito; shapes differ too.

@@ -62,7 +62,7 @@ const nameCell = (e, language, more) => cell(clean(e.name).toLowerCase(), { clas
   h("small", {}, classChips(e), " ", clean(language), e.author && [" \u00b7 ", h("bdi", {}, e.author)]), more);
 
 // What an entrant leaves out: by its declaration, and the dtypes that it rejected.
-const scopeOf = e => [e.offers && h("small", { class: "scope" }, "offers ", h("code", {}, e.offers)),
+const scopeOf = e => [e.offers && h("small", { class: "scope" }, `offers ${shareOf(e)}: `, h("code", {}, e.offers)),
   e.verdict && e.verdict.unsupported && h("small", { class: "scope" }, "rejects ", clean(e.verdict.unsupported).replaceAll(" ", ", "))];
 
 const choice = (label, values, change) => {
