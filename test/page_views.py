@@ -249,6 +249,7 @@ def changes(b, build, tmp, layout, widths):
     said = said[said.index("Changes since models.log"):]
     for want in ("of 36 answers in both logs: 1 lost, 1 gained, 5 faster; 29 as before", "kestrel-2", "only in this log", "no longer there"):
         expect(want in said, f"changes: no '{want}' in {said}")
+    expect(said.count("      same files\n") == 7 and "same files: the entrant did not change" in said, f"changes: same files in {said}")
     for want in (r"lost +quartz-coder-480b +layernorm_forward +PASS 201/201 +FAIL \d+/201 +\d+ +-\n +new fault: \w", r"gained +heron-3-preview +rms_norm_backward +FAIL \d+/201 +PASS 201/201 +- +\d+\n +gone: \w",
                  r"faster +lumen-2 +layernorm_forward +PASS 201/201 +PASS 201/201 +\d+ +\d+\n", r"heron-3-preview +passed 6 of 8 entered, now 7 of 8; score \d+, now \d+"):
         expect(re.search(want, said), f"changes: no '{want}' in {said}")
@@ -257,9 +258,15 @@ def changes(b, build, tmp, layout, widths):
         b.load(tmp / "changed" / "index.html", width)
         layout(b, f"changes, {width} px")
         expect(b.run("document.documentElement.scrollWidth") <= width, f"changes: wider than {width} px")
+        inside = "[...document.querySelectorAll('.change td.verdict')].filter(e => { const r = document.createRange(); r.selectNodeContents(e); return r.getBoundingClientRect().right > e.getBoundingClientRect().right + 1; }).map(e => e.textContent)"
+        b.run("document.querySelectorAll('.change td.verdict .chip').forEach(e => { e.className = 'chip COMMON'; e.textContent = 'PASS (common)'; })")
+        expect(not b.run(inside), f"changes, {width} px: sticks out of its cell: {b.run(inside)}")
+        left = b.run("[...new Set([...document.querySelectorAll('.change .way')].map(e => getComputedStyle(e).paddingLeft))]")
+        expect(left == ["0px"], f"changes, {width} px: indented by {left}")
     rows = b.run("[...document.querySelectorAll('#changes tbody tr')].map(e => e.innerText.replace(/\\s+/g, ' '))")
     expect(len(rows) == 7 and rows[0].startswith("quartz-coder-480b layernorm forward") and "no longer passes" in rows[0] and "new: behaves like" in rows[0], f"changes: {rows[:1]}")
     expect("passes now" in rows[1] and "gone: " in rows[1] and sum("faster" in r for r in rows) == 5, f"changes: {rows}")
+    expect(all("same files" in r for r in rows), f"changes: no word of same files: {rows}")
     text = b.run(TEXT.format("#changes"))
     for want in ("compared with models.log", "Of 36 answers in both logs: 1 answer passes now, 1 no longer passes, 5 are faster; 29 as before.", "Only in this log: kestrel-2.", "No longer there: kestrel.", "heron-3-preview: 6 of 8 entered passed, now 7 of 8"):
         expect(want in text, f"changes: no '{want}' in {text}")

@@ -65,6 +65,25 @@ static answers answers_to(const ts_board *b, size_t overall, const char *task)
     return a;
 }
 
+/* Of the source files; "": not in the log. */
+static const char *files_of(const ts_board *b, const ts_entrant_row *r)
+{
+    for (size_t i = 0; i < b->records->n; i++) {
+        const ts_jr_node *v = b->records->at[i].root;
+        if (ts_record_is(&b->records->at[i], "entrant") && ts_jr_whole(v, "id", -1) == r->id)
+            return ts_jr_text(v, "source_sha256", "");
+    }
+    return "";
+}
+
+/* Whether it is one answer in both logs: what changed does not come from the entrant. */
+static bool same_files(const ts_board *was, const answers *x, const ts_board *now, const answers *y)
+{
+    if (x->n != 1 || y->n != 1) return false;
+    const char *files = files_of(was, x->best);
+    return *files && !strcmp(files, files_of(now, y->best));
+}
+
 /* ---- what differs ---- */
 
 static void add_fault(faults *f, const ts_jr_node *fault)
@@ -164,7 +183,8 @@ static void put_side(ts_jw *w, const char *key, const answers *a)
     ts_jw_close(w, '}');
 }
 
-static bool put_change(const answers *was, const answers *now, bool times, ts_memory *to)
+static bool put_change(const ts_board *b_was, const answers *was, const ts_board *b_now,
+                       const answers *now, bool times, ts_memory *to)
 {
     const ts_entrant_row *r = now->best ? now->best : was->best;
     const ts_jr_node     *a = was->best ? was->best->verdict : NULL;
@@ -178,6 +198,7 @@ static bool put_change(const answers *was, const answers *now, bool times, ts_me
     ts_jw_text(w, "author", r->author);
     ts_jw_text(w, "task", r->task);
     ts_jw_text(w, "kind", kind);
+    if (a && b && same_files(b_was, was, b_now, now)) ts_jw_bool(w, "same_files", true);
     put_side(w, "was", was);
     put_side(w, "now", now);
     if (a && b) {
@@ -241,7 +262,7 @@ static bool compare_one(const ts_board *was, size_t a, const ts_board *now, size
         if (!later && has_task(now, task)) continue;
         const answers x = answers_to(was, a, task), y = answers_to(now, b, task);
         *both += x.best && y.best;
-        if (x.best || y.best) ok = put_change(&x, &y, times, to);
+        if (x.best || y.best) ok = put_change(was, &x, now, &y, times, to);
     }
     return ok;
 }
@@ -255,7 +276,8 @@ bool ts_compare(const ts_board *was, const ts_board *now, const char *label, ts_
     bool    ok = match_people(was, now, &at, &known);
     ts_merge_unlike(was->run, now->run, why, sizeof why);
     if (*why)
-        snprintf(note, sizeof note, "Times and scores are not compared: %s were recorded.", why);
+        snprintf(note, sizeof note,
+                 "Speeds are not compared: %s. Scores may differ for that reason alone.", why);
     for (size_t i = 0; ok && i < now->n_overall; i++)
         ok = compare_one(was, at[i], now, i, !*why, &both, to);
     for (size_t i = 0; ok && i < was->n_overall; i++)

@@ -8,7 +8,8 @@
  * A record `against` has the label and start of the earlier log, a note if its times are not
  * compared, the number of answers in both logs, and all entrants with passed, entered and score of
  * each log. A record `change` per answer that changed has name, author, task, kind, `was` and
- * `now` (verdict, cases, score, S, of_best, answers, passed), faults_new and faults_gone. Kinds:
+ * `now` (verdict, cases, score, S, of_best, answers, passed), faults_new, faults_gone and, if the
+ * answer is the same, same_files: the change comes from the draw or the machine. Kinds:
  * lost, gained, verdict, faults, cases, slower, faster, new, removed. */
 #ifndef TS_COMPARE_H
 #define TS_COMPARE_H

@@ -32,7 +32,7 @@ static bool is(const ts_record *r, const char *kind)
 static void put_counts(const ts_record *at, size_t n, int64_t both, FILE *f)
 {
     int64_t changed = 0;
-    fprintf(f, "  of %lld answers in both logs:", (long long)both);
+    fprintf(f, "  of %lld answer%s in both logs:", (long long)both, both == 1 ? "" : "s");
     for (int k = 0; k < N_KINDS; k++) {
         int64_t here = 0;
         for (size_t i = 0; i < n; i++) here += is(&at[i], KINDS[k][0]);
@@ -103,18 +103,37 @@ static void put_change(const ts_jr_node *v, FILE *f)
     fputc('\n', f);
     put_faults(ts_jr_get(v, "faults_new"), "new fault", f);
     put_faults(ts_jr_get(v, "faults_gone"), "gone", f);
+    if (ts_jr_bool(ts_jr_get(v, "same_files"))) fprintf(f, "      same files\n");
+}
+
+/* Wrapped: names of machines are long. */
+static void put_note(const char *text, FILE *f)
+{
+    enum { WIDTH = 97 };
+    while (*text) {
+        char   part[WIDTH + 1];
+        size_t n = strlen(text);
+        if (n > WIDTH) {
+            for (n = WIDTH; n > WIDTH / 2 && text[n] != ' ';) n--;
+            if (text[n] != ' ') n = WIDTH;
+        }
+        snprintf(part, sizeof part, "%.*s", (int)n, text);
+        fprintf(f, "  %s\n", safe(part, WIDTH + 1).s);
+        text += n;
+        text += *text == ' ';
+    }
 }
 
 void ts_compare_print(const ts_record *at, size_t n, FILE *f)
 {
     const ts_jr_node *v = NULL;
-    bool              any = false;
+    bool              any = false, same = false;
     for (size_t i = 0; i < n && !v; i++)
         if (ts_record_is(&at[i], "against")) v = at[i].root;
     if (!v) return;
     fprintf(f, "\nChanges since %s", safe(ts_jr_text(v, "label", ""), 60).s);
     fprintf(f, ", %s\n", safe(ts_jr_text(v, "started", ""), 24).s);
-    if (*ts_jr_text(v, "note", "")) fprintf(f, "  %s\n", safe(ts_jr_text(v, "note", ""), 97).s);
+    put_note(ts_jr_text(v, "note", ""), f);
     put_counts(at, n, ts_jr_whole(v, "both", 0), f);
     put_people(ts_jr_get(v, "people"), f);
     for (int k = 0; k < N_KINDS; k++)
@@ -125,5 +144,9 @@ void ts_compare_print(const ts_record *at, size_t n, FILE *f)
                         "challenge", "was", "now", "was", "now");
             any = true;
             put_change(at[i].root, f);
+            same |= ts_jr_bool(ts_jr_get(at[i].root, "same_files"));
         }
+    if (same)
+        fprintf(f, "\n  same files: the entrant did not change; other cases were drawn, or the "
+                   "machine differed\n");
 }
