@@ -54,6 +54,7 @@ def of_kind(b, index, log, kind):
         first_screen(b, index)
         findings(b, log)
         entered(b, log)
+        long_scope(b, index)
         pairs(b, index, log)
         faults(b, index, log)
         shapes(b, index, log)
@@ -79,7 +80,7 @@ def findings(b, path):
     order = sorted(log.names, key=lambda n: -len(log.passed(n)))
     expect([s.split(":")[0].replace(" leads", "") for s in said][0] == order[0], f"findings: {said[0]} is first, expected {order[0]}")
     expect(said[0].startswith(f"{order[0]} leads: {len(log.passed(order[0]))} of {len(log.tasks)} passed, "), f"findings: {said[0]}")
-    expect(re.search(r"0\.\d\d of the best known; next is \S+ with \d", said[0]), f"findings: not why the first leads: {said[0]}")
+    expect(re.search(r"0\.\d\d of the best known NumPy version; next is \S+ with \d", said[0]), f"findings: not why the first leads: {said[0]}")
     counts = [int(re.search(r"(\d+) of \d+ passed", s).group(1)) for s in said]
     expect(len(said) == len(log.names) and counts == sorted(counts, reverse=True), f"findings: not ranked: {counts}")
     for s in said:

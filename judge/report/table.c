@@ -156,6 +156,25 @@ static bool has_verdict(const ts_board *b, const char *name)
     return false;
 }
 
+/* The version that score and "of best" are relative to, by class: "Anchors" in doc/judge.md. */
+static void best_known(const ts_board *b, FILE *f)
+{
+    static const char *const of[] = { "sealed and host: the library in C", "python: NumPy",
+                                      "classes on a GPU: the library on CUDA" };
+    bool                     some[3] = { false };
+    for (size_t i = 0; i < b->n_rows; i++) {
+        const char *k = b->row[i].klass;
+        if (ts_jr_number(b->row[i].score, "of_best", 0) <= 0) continue;
+        if (!strcmp(k, "sealed") || !strcmp(k, "host")) some[0] = true;
+        else some[strcmp(k, "python") ? 2 : 1] = true;
+    }
+    for (int i = 0; i < 3; i++)
+        if (some[i]) fprintf(f, "  best known version for %s\n", of[i]);
+    if (some[0] + some[1] + some[2] > 1)
+        fprintf(f, "            of best and score of these are on different scales; of limit and "
+                   "matches compare them\n");
+}
+
 /* Explains the columns that this board has; page/words.js has the long version. */
 static void legend(const ts_board *b, FILE *f)
 {
@@ -175,12 +194,12 @@ static void legend(const ts_board *b, FILE *f)
     fprintf(
         f,
         "\n  of limit  least possible time (floor) / measured time\n"
-        "  of best   best known version's time / measured time, same run and machine\n"
-        "  score     250 at the time of a textbook version, 800 at that of the best known, 1000 "
-        "at the floor,\n            logarithmic in time; x robustness^0.15 x precision^0.10 x "
-        "memory^0.05 x share^0.5;\n            mean over all challenges%s, where one that "
-        "was not passed counts 0;\n            entrants are ranked by %s, then by score, then by "
-        "cases passed\n"
+        "  of best   time of the class's best known version / measured time, same run and machine\n"
+        "  score     250 at the time of the class's textbook version, 800 at that of its best "
+        "known,\n            1000 at the floor, logarithmic in time;\n            x "
+        "robustness^0.15 x precision^0.10 x memory^0.05 x share^0.5;\n            mean over all "
+        "challenges%s, where one that was not passed counts 0;\n            entrants are ranked by "
+        "%s, then by score, then by cases passed\n"
         "  share     of the challenge that the entrant offers\n"
         "  cases     correctness cases passed / run, by the usual contract;\n            among "
         "failed entrants "
@@ -188,6 +207,7 @@ static void legend(const ts_board *b, FILE *f)
         "  grade     A+ from 900, A 800, B 650, C 450, D 250, E below; F: nothing passed\n",
         has_samples(b) ? " of the mean over their answers" : "",
         has_samples(b) ? "pass@1" : "challenges passed");
+    best_known(b, f);
     if (rated(b))
         fprintf(f, "  rating    from head-to-head matches; 400 more: odds of 10 to 1; in a group "
                    "no difference is sure\n");

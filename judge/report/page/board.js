@@ -23,6 +23,7 @@ function key(m, rated, scored) {
   return h("div", { class: "key-box" },
     part("key-score", "Score", h("p", {}, "Per challenge 1 to 1000: the place of the speed on a scale, times the other factors, each raised to the power of its weight. On the scale 250 is a textbook version, 800 the best known one, 1000 the floor; all times are measured in the same run, and the scale is logarithmic in time. ",
         "The score of an entrant is the mean over all challenges; a challenge that was not passed counts 0. " + rule(m)),
+      m.entrants.some(e => e.score && e.score.of_best > 0) && [h("p", {}, "The textbook and the best known version are those of the entrant\u2019s class. The best known version by class:"), list("", rivals(m.entrants).map(r => RIVAL_TEXT[r])), unlike(m.entrants) && h("p", {}, unlike(m.entrants))],
       list("weights", WEIGHTS.map(([name, weight, , text]) => [h("span", {}, h("b", {}, name), " ", h("span", { class: "weight" }, weight + " %")), text])),
       m.entrants.some(e => e.offers) && h("p", {}, "\u201cof N %\u201d below a score: the entrant offers only that share of the challenge, and its score is multiplied by the root of it.")),
     part("key-verdict", "Verdicts", list("", kinds.map(k => [chip(k), VERDICTS[k]])), m.people.some(p => p.in.length < m.tasks.length) && h("p", {}, "\u2013 means not entered.")),
@@ -36,7 +37,10 @@ const legend = (m, rated, scored) => h("details", { class: "counts", id: "terms"
 const terms = m => h("section", { class: "folded" }, legend(m, false, m.people.some(p => p.speed)));
 
 // Which count ranks.
-const rule = m => `Ranked by ${m.samples ? "pass@1 over" : "challenges passed of"} all ${countOf(m.tasks)} challenges (one that was not entered counts as not passed), then by score, then by cases passed.`;
+const rule = m => `Ranked by ${countOf(m.tasks) === 1 ? m.samples ? "pass@1" : "whether the challenge was passed" : `${m.samples ? "pass@1 over" : "challenges passed of"} all ${countOf(m.tasks)} challenges (one that was not entered counts as not passed)`}, then by score, then by cases passed.`;
+
+// Of entrants that are next to different versions.
+const unlike = list => { const r = rivals(list); return r.length > 1 ? `Score and \u201cof best\u201d are relative to the best known version of the class (${r.slice(0, -1).join(", ")} or ${r.at(-1)}): those of different classes are on different scales; \u201cof limit\u201d and head to head compare them.` : ""; };
 
 // Columns left and right of the challenges: [head, cell of an entrant].
 function columns(m, v) {
@@ -62,7 +66,7 @@ function columns(m, v) {
 
 // How the board ranks, and why it has no scores.
 const ranking = (m, v) => [v.people.some(p => p.scored) ? "" : limit(v) ? "This log has no times of a textbook and of the best known version, so there are no scores. " : v.people.some(p => p.passed.length) ? "This run tested correctness only: nothing was timed, so there are no scores. " : "No entrant passed a challenge, so there are no scores. ",
-  rule({ ...m, tasks: v.tasks }), v.tasks.length > FEW && h("span", { class: "phone" }, " \u25be names the challenges.")];
+  rule({ ...m, tasks: v.tasks }), " ", unlike(v.people.flatMap(p => p.in)), v.tasks.length > FEW && h("span", { class: "phone" }, " \u25be names the challenges.")];
 
 const TIGHT = 16; // more challenges than this have upright names, so that CPU and GPU fit on one board
 const limit = v => v.people.some(p => p.speed);

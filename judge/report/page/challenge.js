@@ -29,7 +29,7 @@ function challengeRow(m, e, first, more) {
     verdictCell(m, e),
     cell(scored(e) ? s.score : kind === "FAIL" ? 0 : "", { class: "num score" }, scored(e) ? Math.round(s.score) : kind === "FAIL" ? 0 : dash(), e.offers && h("small", {}, `of ${shareOf(e)}`)),
     cell(scored(e) ? -s.score : 1, { class: "grade", title: scored(e) && s.grade !== "-" ? gradeOf(s.grade) : null }, scored(e) && s.grade !== "-" ? s.grade : kind === "FAIL" ? "F" : dash()),
-    cell(s ? s.speed ?? s.S : "", { class: "speed" }, bar(speedOf(e)), s && s.of_best > 0 && h("small", {}, h("b", {}, ofBest(s.of_best)), ` of the best known: ${Math.round(s.speed)} on the scale`), s && h("small", {}, `slowest workload ${percent(s.S_min)} of the limit`)),
+    cell(s ? s.speed ?? s.S : "", { class: "speed" }, bar(speedOf(e)), s && s.of_best > 0 && h("small", {}, h("b", {}, ofBest(s.of_best)), ` of the best ${rivalOf(e) ? "in " + rivalOf(e) : "known"}: ${Math.round(s.speed)} on the scale`), s && h("small", {}, `slowest workload ${percent(s.S_min)} of the limit`)),
     part(s && s.R, robust[1] > 0 && `${robust[0]}/${robust[1]} checks`), part(s && s.P, v.calls !== 0 && v.worst !== undefined && `worst error ${brief(number(v.worst))} of bound`), part(s && s.M, v.calls !== 0 && v.workspace_bytes !== undefined && `${bytes(v.workspace_bytes)} workspace`));
 }
 
@@ -84,7 +84,7 @@ function challenge(m, task) {
     wrong.length > 0 && h("details", { class: "wrong", open: wrong.length <= 6 ? "" : null }, h("summary", {}, `Why ${wrong.length === 1 ? "one answer" : wrong.length + " answers"} did not get a plain PASS`),
       h("p", { class: "note" }, "The faults of each, and its first flaw; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw)))];
   const made = h("details", { class: "task", open: open ? "" : null },
-    h("summary", {}, h("h2", {}, SITE === "challenge" ? "Results" : plain(task)), h("span", { class: "soft" }, `${right.length} of ${best.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`, fastest.score.of_best > 0 && `, ${ofBest(fastest.score.of_best)} of the best known`])));
+    h("summary", {}, h("h2", {}, SITE === "challenge" ? "Results" : plain(task)), h("span", { class: "soft" }, `${right.length} of ${best.length} passed`, fastest && ["; fastest: ", who(fastest), `, ${percent(fastest.score.S)} of the limit`, fastest.score.of_best > 0 && `, ${ofBest(fastest.score.of_best)} ${bestKnown([fastest])}`])));
   made.fill = () => made.childElementCount > 1 || fill(made, {}, rest()); // thousands of answers: only if wanted
   if (open) made.fill();
   made.addEventListener("toggle", () => { made.fill(); redraw(); });

@@ -141,6 +141,10 @@ const passed = e => !!e.verdict && ["PASS", "PASS (common)"].includes(e.verdict.
 // Whether it has a place on the scale: older logs have scores of another scale.
 const scored = e => passed(e) && !!e.score && e.score.speed !== undefined && e.score.speed !== null;
 const pointsOf = e => scored(e) ? e.score.score : 0;
+// The version that its score and "of best" are relative to: "C", "NumPy", "CUDA". "": not known, or of several.
+const rivalOf = e => RIVALS[e.class] || "";
+const rivals = list => [...new Set(list.filter(e => e.score && e.score.of_best > 0).map(rivalOf))].filter(r => r);
+const bestKnown = list => { const r = rivals(list); return r.length === 1 ? `of the best known ${r[0]} version` : r.length ? "of the best known versions" : "of the best known"; };
 const whole = e => !!e.verdict && e.verdict.verdict === "PASS"; // by the canon too
 
 // Cases of the correctness stage: passed, run, drawn. Older logs have counts by category only.

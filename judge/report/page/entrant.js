@@ -3,8 +3,8 @@
 
 function facts(m, p) {
   const pairs = [["Rank", `${p.place + 1} of ${ABOUT.of}`], ["Challenges passed", `${p.solved} of ${countOf(m.tasks)}`], p.entered < countOf(m.tasks) && ["Of those entered", `${p.solved} of ${p.entered}`], m.samples && ["pass@1", p.pass1.toFixed(2)], m.samples && p.k > 1 && [`pass@${p.k}`, p.passk.toFixed(2)],
-    p.scored && ["Score", Math.round(p.score)], p.scored && m.samples && ["Best", Math.round(p.best)], p.scored && m.samples && ["Median", Math.round(p.median)], p.scored && ["Grade", p.grade], p.speed && ["Of the limit", percent(p.speed.S)], p.ofBest && ["Of the best known", ofBest(p.ofBest)]].filter(Boolean);
-  return h("dl", { class: "facts" }, pairs.map(([k, v]) => h("div", {}, h("dt", { title: COLUMNS[k.startsWith("pass@") && k !== "pass@1" ? "pass@k" : ({ "Challenges passed": "Passed", "Of those entered": "Entered", "Of the limit": "Of limit", "Of the best known": "Of best" })[k] || k] || (k === "Grade" ? gradeOf() : null) }, k), h("dd", {}, v))));
+    p.scored && ["Score", Math.round(p.score)], p.scored && m.samples && ["Best", Math.round(p.best)], p.scored && m.samples && ["Median", Math.round(p.median)], p.scored && ["Grade", p.grade], p.speed && ["Of the limit", percent(p.speed.S)], p.ofBest && [rivals(p.in).length === 1 ? `Of the best known in ${rivals(p.in)[0]}` : "Of the best known", ofBest(p.ofBest)]].filter(Boolean);
+  return h("dl", { class: "facts" }, pairs.map(([k, v]) => h("div", {}, h("dt", { title: COLUMNS[k.startsWith("pass@") && k !== "pass@1" ? "pass@k" : ({ "Challenges passed": "Passed", "Of those entered": "Entered", "Of the limit": "Of limit" })[k] || (k.startsWith("Of the best") ? "Of best" : k)] || (k === "Grade" ? gradeOf() : null) }, k), h("dd", {}, v))));
 }
 
 const answerCell = (e, one) => cell(plain(e.task) + (e.sample || ""), { class: "who" }, h("b", {}, one === true ? clean(e.sample || e.name) : h("a", { href: "#" + anchor(e.task) }, plain(e.task))), h("small", {}, e.sample && one !== true && [clean(e.sample), " \u00b7 "], classChip(e.class), " ", clean(e.language)),
@@ -25,7 +25,7 @@ function answersTo(m, p, task) {
   const list = p.in.filter(e => e.task === task), right = list.filter(passed), wrong = list.filter(e => e.verdict && !whole(e)), best = bestOf(list);
   const said = list.length > 1 ? `${right.length} of ${list.length} answers passed` : [wordOf(kindOf(best)), casesText(best), untimed(m, best) && "not timed: " + untimed(m, best)].filter(Boolean).join(", ");
   const made = h("details", { class: "task", open: p.in.length <= FEW ? "" : null },
-    h("summary", {}, h("h2", {}, plain(task)), h("span", { class: "soft" }, said, best.score && passed(best) && `; ${scored(best) ? `score ${Math.round(best.score.score)}, ` : ""}${percent(best.score.S)} of the limit` + (best.score.of_best > 0 ? `, ${ofBest(best.score.of_best)} of the best known` : ""))),
+    h("summary", {}, h("h2", {}, plain(task)), h("span", { class: "soft" }, said, best.score && passed(best) && `; ${scored(best) ? `score ${Math.round(best.score.score)}, ` : ""}${percent(best.score.S)} of the limit` + (best.score.of_best > 0 ? `, ${ofBest(best.score.of_best)} ${bestKnown([best])}` : ""))),
     h("a", { class: "up", href: taskPage(task) }, "contract, prompt and all entrants"),
     wrong.length > 0 && [h("h3", {}, "Flaws"), h("p", { class: "note" }, "The first flaw of each answer; for PASS (common), the first additional rule that it breaks. The command reproduces it."), h("div", { class: "flaws" }, wrong.map(flaw))],
     list.length > 1 && [h("h3", {}, "Answers"), table([["Answer", { class: "who" }], ...FACTORS()], list.map(e => challengeRow(m, e, answerCell(e, true))), "cards")],

@@ -5,8 +5,7 @@ const ENOUGH = 6, WRONG = 2; // entrants in sight, and wrong answers that are na
 
 // Nodes with commas, and "and" before the last.
 const joined = list => list.map((x, i) => [i > 0 && (i < list.length - 1 ? ", " : list.length > 2 ? ", and " : " and "), x]);
-const times = x => ofBest(x) + " of the best known";
-const speedText = p => p.ofBest ? times(p.ofBest) : p.speed ? percent(p.speed.S) + " of the limit" : "";
+const speedText = p => p.ofBest ? `${ofBest(p.ofBest)} ${bestKnown(p.passed)}` : p.speed ? percent(p.speed.S) + " of the limit" : "";
 
 function standing(m, p) {
   const all = countOf(m.tasks), some = p.entered < all ? ` (${p.solved} of ${p.entered} entered)` : "";
@@ -19,7 +18,10 @@ function lead1(m, a, b) {
   const rank = p => m.samples ? p.pass1.toFixed(2) : p.solved;
   if (!b) return ".";
   if (Math.abs(a.pass1 - b.pass1) > 1e-9) return ["; next is ", named(b), " with ", rank(b), "."];
-  if (a.score > b.score) return ["; ", named(b), " passed as many, with the lower score: ", Math.round(b.score), " against ", Math.round(a.score), "."];
+  if (a.score > b.score) {
+    const digits = [0, 1, 2].find(n => a.score.toFixed(n) !== b.score.toFixed(n));
+    return ["; ", named(b), " passed as many, with ", digits === undefined ? "nearly the same score." : `the lower score: ${b.score.toFixed(digits)} against ${a.score.toFixed(digits)}.`];
+  }
   return a.cases > b.cases ? ["; ", named(b), " passed as many challenges, but fewer cases."] : ["; ", named(b), " did as well."];
 }
 
@@ -61,9 +63,14 @@ function hardest(m) {
     !none.length && least && [h("b", {}, "Hardest: "), plain(least.t), `, passed by ${least.right.length} of ${least.of} that entered`, least.right.length === 1 && [" (", who(least.right[0]), ")"], "."]].filter(Boolean);
 }
 
+// Within 10 % two versions count as equally fast, as on the scale (judge/report/score.h): less may be noise.
+const FASTER = 1.1;
 function beyond(m) {
-  const fast = m.entrants.filter(e => passed(e) && e.score && e.score.of_best > 1.02).sort((a, b) => b.score.of_best - a.score.of_best);
-  return fast.length ? [[h("b", {}, "Faster than the best known: "), fast.slice(0, 3).map((e, i) => [i > 0 && "; ", who(e), ` in ${plain(e.task)}, ${ofBest(e.score.of_best)} times its speed`]), fast.length > 3 && `; and ${fast.length - 3} more`, "."]] : [];
+  const fast = m.entrants.filter(e => passed(e) && e.score && e.score.of_best >= FASTER).sort((a, b) => b.score.of_best - a.score.of_best);
+  return [...new Set(fast.map(rivalOf))].map(r => {
+    const list = fast.filter(e => rivalOf(e) === r);
+    return [h("b", {}, `Faster than the best known${r && ` ${r} version`}: `), list.slice(0, 3).map((e, i) => [i > 0 && "; ", who(e), ` in ${plain(e.task)}, ${ofBest(e.score.of_best)} times its speed`]), list.length > 3 && `; and ${list.length - 3} more`, "."];
+  });
 }
 
 // What no score says: answers to review, failures of the judge, answers that were not timed.

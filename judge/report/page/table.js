@@ -15,7 +15,7 @@ const flawLink = e => (SITE === "index" ? e.person.page : "") + "#" + flawOf(e);
 const plain = task => task === "-" ? "not judged" : task.replace(/_/g, " ").replace("/", " on ");
 const taskPage = task => (SITE === "index" ? "" : "../") + `challenge/${task.replace(/[^A-Za-z0-9._-]/g, "-")}.html`;
 const named = e => e.page || (e.person && e.person.page) ? h("a", { href: e.page || e.person.page }, who(e)) : who(e);
-const ofBest = x => isNaN(x) ? "" : x < 9.995 ? (+x).toFixed(2) : String(Math.round(x)); // a share of the best known speed
+const ofBest = x => isNaN(x) ? "" : x < 0.00995 ? String(+(+x).toPrecision(1)) : x < 9.995 ? (+x).toFixed(2) : String(Math.round(x)); // a share of the best known speed
 const dash = () => h("span", { class: "soft" }, "\u2013");
 
 // A td with its sort value.

@@ -32,6 +32,10 @@ const CLASSES = {
   "python-gpu": "Python with PyTorch, Triton or CuPy on the GPU, in a sandbox.",
 };
 
+// The best known version that a score is relative to, by class. As in doc/judge.md, "Anchors".
+const RIVALS = { sealed: "C", host: "C", python: "NumPy", "sealed-gpu": "CUDA", "host-gpu": "CUDA", "python-gpu": "CUDA" };
+const RIVAL_TEXT = { C: ["sealed, host", "this project’s library in C"], NumPy: ["python", "NumPy with whole blocks"], CUDA: ["classes on a GPU", "this project’s library on CUDA"] };
+
 const BADGES = {
   full: "The judge attacked its own sandbox and clock before the run, and every protection worked on this machine.",
   reduced: "The judge attacked its own sandbox and clock before the run. At least one protection does not work on this machine, so trust entrants and times less.",
@@ -59,7 +63,7 @@ const COLUMNS = {
   Median: "mean over all challenges of the median answer’s score; one that failed counts 0",
   Score: "mean over all challenges, 0 to 1000; a challenge that was not passed counts 0",
   "Of limit": "share of the machine’s limit that was reached: geometric mean over the challenges passed",
-  "Of best": "speed as a multiple of the best known version’s: geometric mean over the challenges passed; 1 is as fast, more is faster",
+  "Of best": "speed as a multiple of that of the best known version of the entrant’s class (C, NumPy or CUDA): geometric mean over the challenges passed; 1 is as fast, more is faster",
   Rating: "strength in head-to-head matches, as in chess: 400 points more mean odds of ten to one; 1500 is the mean",
   Group: "entrants in one group cannot be told apart; group 1 is the fastest",
 };
