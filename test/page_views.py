@@ -53,6 +53,7 @@ def of_kind(b, index, log, kind):
     if kind == "models":
         first_screen(b, index)
         findings(b, log)
+        texts(b)
         entered(b, log)
         long_scope(b, index)
         pairs(b, index, log)
@@ -95,8 +96,39 @@ def findings(b, path):
     field = b.run(TEXT.format("#findings .said > ul"))
     for want in ("2 entrants make one mistake in ", "Passed, but not timed: quartz-coder-480b in softmax topk (no timed workload within the declared offers).", "Hardest: "):
         expect(want in field, f"findings: no '{want}' in {field}")
-    beyond = [r for r in records(path, "score") if r["of_best"] > 1.02]
-    expect(("Faster than the best known: " in field) == bool(beyond), f"findings: {field}")
+    kinds = {"sealed": "C", "host": "C", "python": "NumPy"}
+    classes = {r["id"]: kinds[r["class"]] for r in records(path, "entrant") if r["class"] in kinds}
+    beyond = {classes[r["entrant"]] for r in records(path, "score") if r["of_best"] >= 1.1}
+    expect(set(re.findall(r"Faster than the best known (\S+) version: ", field)) == beyond, f"findings: {field}: expected {beyond}")
+    lead, field = [f"m.people = [{{ name: 'a', pass1: 1, score: {x} }}, {{ name: 'b', pass1: 1, score: {y} }}], h('p', {{}}, lead1(m, ...m.people)).textContent" for x, y in ((109.4, 109.2), (109.4, 100))], []
+    for script, want in zip(lead, ("the lower score: 109.2 against 109.4", "the lower score: 100 against 109")):
+        expect(want in b.run(f"(m => ({script}))({{}})"), f"findings: {b.run(f'(m => ({script}))({{}})')}: expected {want}")
+
+
+def texts(b):
+    """Forms of numbers and words that the logs of make_log do not have."""
+    for script, want in (("margin(Math.log(1 / 1.95))", "\u221249 %"), ("margin(Math.log(1.95))", "+95 %"), ("margin(-Math.log(2.1))", "\u00f72.1"), ("margin(Math.log(.995))", "\u22120.5 %"),
+                         ("shareOf({ share: .0083 })", "0.83 %"), ("shareOf({ share: .004 })", "0.4 %"), ("shareOf({ share: .41 })", "41 %"),
+                         ("rule({ tasks: ['a'] })", "Ranked by whether the challenge was passed, then by score, then by cases passed."),
+                         ("bestKnown([{ class: 'python', score: { of_best: 1 } }])", "of the best known NumPy version"),
+                         ("bestKnown([{ class: 'python', score: { of_best: 1 } }, { class: 'host', score: { of_best: 1 } }])", "of the best known versions"),
+                         ("['', '2'].map(c => comparable({ met: new Map() }, {}, '', { times: [{ case: '1' }] }, { times: [{ case: '1' + c }] })).join()", "true,false"),
+                         ("['', 'k < 4'].map(o => comparable({ met: new Map() }, {}, '', { times: [] }, { times: [], offers: o })).join()", "true,false")):
+        expect(b.run(script) == want, f"{script} is {b.run(script)}, expected {want}")
+    fast = "[1.09, 1.11].map(x => beyond({ entrants: [{ class: 'host', task: 'a', name: 'a', verdict: { verdict: 'PASS' }, score: { of_best: x } }] }).length).join()"
+    expect(b.run(fast) == "0,1", f"findings: faster than the best known by 9 and by 11 %: {b.run(fast)}")
+    apart = "h('p', {}, faster({ name: 'a', met: new Map() }, { name: 'b' }, '', ...['1', '2'].map(c => ({ verdict: { verdict: 'PASS' }, score: { S: +c, S_lo: +c, S_hi: +c }, times: [{ case: c }] })))).textContent"
+    expect(b.run(apart) == "timed in different workloads: no speeds to compare", f"pair: {b.run(apart)}")
+
+
+def long_scope(b, index):
+    """A scope is whole on a phone's card."""
+    b.load(index, 390)
+    b.run("document.querySelectorAll('details.task').forEach(e => e.open = true)")
+    b.run("new Promise(done => setTimeout(done, 50))")
+    b.run("document.querySelectorAll('.scope code').forEach(e => e.textContent = 'q == k && q_heads == kv_heads && window == 0 && kv_len == 0')")
+    wide = "[...document.querySelectorAll('.scope')].map(e => e.getBoundingClientRect().right)"
+    expect(b.run(wide) and max(b.run(wide)) <= 390, f"models: a scope ends at {b.run(wide)} px of 390")
 
 
 def entered(b, path):

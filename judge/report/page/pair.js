@@ -18,13 +18,28 @@ function measures(e) {
   ];
 }
 
-function pairRow(m, p, i, list, other) {
-  const e = bestOf(list), head = h("td", { class: "who" }, h("b", {}, marked(i), named(p)), list.length > 1 && h("small", {}, `best of ${list.length} answers; ${list.filter(passed).length} passed`));
+// Whether they were timed in the same workloads: scopes may leave none in common. A match is of common ones. A site's
+// index has no times: there only those that were timed in all are known to have all in common.
+function comparable(a, b, task, x, y) {
+  const some = e => e.offers || (e.verdict || {}).timed_workloads, cases = e => e.times.map(t => t.case).sort().join(" ");
+  return meet(a, b, task).n > 0 || (x.times.length && y.times.length ? cases(x) === cases(y) : !some(x) && !some(y));
+}
+const bothTimed = (x, y) => !!x && !!y && passed(x) && passed(y) && !!x.score && !!y.score;
+
+// Of the measures only those are compared that are relative to the same: times of the same workloads, and for the first
+// and the third the same best known version.
+function compared(a, b, task, x, y) {
+  const same = comparable(a, b, task, x, y), scale = same && rivalOf(x) === rivalOf(y);
+  return [scale, same, scale, true, true, true];
+}
+
+function pairRow(m, p, i, list, other, fair) {
+  const e = bestOf(list), head = h("td", { class: "who" }, h("b", {}, marked(i), named(p)), e && h("small", {}, classChip(e.class)), e && scopeOf(e), list.length > 1 && h("small", {}, `best of ${list.length} answers; ${list.filter(passed).length} passed`));
   if (!e) return h("tr", {}, head, h("td", { class: "verdict" }, h("span", { class: "soft" }, "not entered")), h("td", { class: "faulty" }), Array.from({ length: 6 }, () => h("td", { class: "num" }, dash())));
   const his = other && measures(other), some = kindOf(e) === "PASS" ? [] : faultsOf(e);
   return h("tr", {}, head, verdictCell(m, e, some.length > 0), h("td", { class: "faulty" }, some.length ? h("ul", { class: "faults" }, some.slice(0, 3).map(f => h("li", {}, faultText(f), h("span", { class: "soft" }, ` (${f.n})`)))) : dash()),
     measures(e).map(([, value, text, less], i) => {
-      const better = his && less !== null && (less ? value < his[i][1] : value > his[i][1]);
+      const better = his && fair[i] && less !== null && (less ? value < his[i][1] : value > his[i][1]);
       return h("td", { class: "num" + (better ? " better" : "") }, isNaN(value) ? dash() : text);
     }));
 }
@@ -35,26 +50,29 @@ function faster(a, b, task, x, y) {
   const c = meet(a, b, task), name = m => who(m > 0 ? a : b);
   if (c.n) return c.won || c.lost ? [name(c.margin), ` is faster: ${margin(Math.abs(c.margin))}`] : "no difference in speed is sure";
   if (!x || !y || !passed(x) || !passed(y) || !x.score || !y.score) return x && y && passed(x) !== passed(y) ? ["only ", who(passed(x) ? a : b), " passed"] : "";
+  if (!comparable(a, b, task, x, y)) return "timed in different workloads: no speeds to compare";
   return x.score.S_lo > y.score.S_hi || y.score.S_lo > x.score.S_hi ? [name(x.score.S - y.score.S), ` is faster: ${margin(Math.abs(Math.log(x.score.S / y.score.S)))}`] : "no difference in speed is sure";
 }
 
 function pairText(m, a, b, tasks, best) {
   const by = f => tasks.filter(t => f(!!best(a, t) && passed(best(a, t)), !!best(b, t) && passed(best(b, t)))), names = list => joined(list.map(plain));
   const both = by((x, y) => x && y), left = by((x, y) => x && !y), right = by((x, y) => !x && y), neither = by((x, y) => !x && !y);
-  const won = (p, q) => both.filter(t => { const x = best(p, t), y = best(q, t), c = meet(p, q, t); return c.n ? c.won > c.lost : x.score && y.score && x.score.S_lo > y.score.S_hi; }).length;
-  const timed = both.filter(t => best(a, t).score && best(b, t).score).length, line = (text, list) => list.length > 0 && h("li", {}, text, names(list), ".");
+  const won = (p, q) => both.filter(t => { const x = best(p, t), y = best(q, t), c = meet(p, q, t); return c.n ? c.won > c.lost : x.score && y.score && comparable(p, q, t, x, y) && x.score.S_lo > y.score.S_hi; }).length;
+  const scores = both.filter(t => bothTimed(best(a, t), best(b, t))), apart = scores.filter(t => !comparable(a, b, t, best(a, t), best(b, t))), timed = scores.length - apart.length, line = (text, list) => list.length > 0 && h("li", {}, text, names(list), ".");
   const first = a.place < b.place ? a : b, second = first === a ? b : a;
   return h("ul", { class: "pair-text" }, h("li", {}, h("b", {}, who(first)), ` is ahead on the board, ${first.place + 1} against ${second.place + 1}: ${standing(m, first)}; `, who(second), ` ${standing(m, second)}.`),
-    timed > 0 && h("li", {}, `Of ${timed} ${timed === 1 ? "challenge" : "challenges"} that both passed, and in which both were timed, `, who(a), ` is faster in ${won(a, b)}, `, who(b), ` in ${won(b, a)}`, won(a, b) + won(b, a) < timed && "; in the others no difference is sure", "."),
+    timed > 0 && h("li", {}, `Of ${timed} ${timed === 1 ? "challenge" : "challenges"} that both passed, and in which both were timed${apart.length ? " in common workloads" : ""}, `, who(a), ` is faster in ${won(a, b)}, `, who(b), ` in ${won(b, a)}`, won(a, b) + won(b, a) < timed && "; in the others no difference is sure", "."),
+    line("They were timed in different workloads of ", apart), unlike([a, b].flatMap(p => p.in)) && h("li", {}, unlike([a, b].flatMap(p => p.in))),
     line([h("b", {}, "Only "), who(a), " passed "], left), line([h("b", {}, "Only "), who(b), " passed "], right), line([h("b", {}, "Neither"), " passed "], neither));
 }
 
 function pairTable(m, a, b, tasks, best) {
   const names = measures({ verdict: null, sources: [] }), of = (p, t) => p.in.filter(e => e.task === t);
+  const rows = (t, x, y, fair = x && y && compared(a, b, t, x, y)) => [pairRow(m, a, 0, of(a, t), y, fair), pairRow(m, b, 1, of(b, t), x, fair)];
   const heads = [["Entrant", "who"], ["Verdict, cases"], ["Faults, cases"], ...names.map(([name, , , , title]) => [name, "num", title])];
   const made = h("table", { class: "cards duo" }, h("thead", {}, h("tr", {}, heads.map(([text, kind, title]) => h("th", { class: kind, scope: "col", title }, text)))), tasks.map(t => h("tbody", {},
     h("tr", { class: "over" }, h("th", { colspan: 9, scope: "rowgroup" }, h("b", {}, SITE === "index" ? h("a", { href: taskPage(t) }, plain(t)) : h("a", { href: "#" + anchor(t) }, plain(t))), h("span", { class: "soft" }, faster(a, b, t, best(a, t), best(b, t))))),
-    pairRow(m, a, 0, of(a, t), best(b, t)), pairRow(m, b, 1, of(b, t), best(a, t)))));
+    rows(t, best(a, t), best(b, t)))));
   for (const tr of made.querySelectorAll("tr:not(.over)")) [...tr.cells].forEach((td, i) => td.dataset.label = heads[i] ? heads[i][0] : "");
   return h("div", { class: "box", tabindex: 0 }, made);
 }
