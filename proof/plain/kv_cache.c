@@ -522,7 +522,7 @@ ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int
                      int64_t n, float *k, float *v)
 {
     ts_status s = is_layer(c, layer) && x && k && v ? check_seq(c, seq) : TS_E_ARG;
-    if (!s && (from < 0 || n < 0 || from + n > *len_of(c, seq, layer))) s = TS_E_ARG;
+    if (!s && (from < 0 || n < 0 || n > *len_of(c, seq, layer) - from)) s = TS_E_ARG;
     if (!s && x->workspace_bytes < workspace_of(&c->d)) s = TS_E_WORKSPACE;
     if (s) return s;
     const int64_t D = c->d.head_dim, H = c->d.n_kv_head;
