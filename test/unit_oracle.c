@@ -40,7 +40,7 @@ static const struct known {
     { "swiglu_forward", 0xd24b7a6c741c7085, 0x662a73062770c3b4 },
     { "swiglu_backward", 0x6462dd12a0262532, 0xf29502206c4db1b1 },
     { "cross_entropy", 0xd77c76400860b17a, 0xe36b23389e2f40a1 },
-    { "cross_entropy_logits", 0x9ceb0b1f883ed4bd, 0x8298f2138579d648 },
+    { "cross_entropy_logits", 0x5d63feb6c79dfd7a, 0xfe5308c7efd4802c },
     { "embedding_forward", 0x931eadfd6009df1d, 0x31ca538c9b8ca0f3 },
     { "embedding_backward", 0xbfb91b842111b2e2, 0xfdcbb81dffaf44c2 },
     { "adamw_step", 0xa6a72ffc3aaa3b64, 0xbc370c395c234cc9 },
