@@ -16,7 +16,7 @@ static const double ALIKE = 1e-3; /* factors */
 
 typedef struct output {
     const char *name;
-    int         n_right, n_wrong, n_scaled, n_few; /* cases; with few elements */
+    int         n_wrong, n_scaled, n_few; /* cases; n_few: of wrong ones, with few elements */
     double      factor;
     bool        varies;
 } output;
@@ -70,10 +70,7 @@ static void add(output *o, ts_dtype t, const unsigned char *entrant, const unsig
 {
     const fit    f = fit_of(t, entrant, correct, n);
     const double factor = f.cross / f.square;
-    if (is_times(t, entrant, correct, n, 1, f.largest)) {
-        o->n_right++;
-        return;
-    }
+    if (is_times(t, entrant, correct, n, 1, f.largest)) return;
     o->n_wrong++;
     o->n_few += f.n < LEAST_ELEMENTS;
     if (f.n < LEAST_ELEMENTS || !isfinite(factor) || fabs(factor - 1) < ALIKE) return;
