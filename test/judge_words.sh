@@ -29,10 +29,14 @@ said append "operation [0-9]* of [0-9]*, append in layer [0-9]*: raised ValueErr
 said order 'operation [0-9]* of [0-9]*, attend in layer'
 said index "raised IndexError: index 5 is out of bounds .* at answer.py:$(line index 'zeros(3)')\""
 
-# a textbook formula with whole arrays in double, some of them at once, in a large timed shape
+# a textbook formula with whole arrays in double, some of them at once, in a large timed shape; and the user's name,
+# which PyTorch's optimizers ask for
 mkdir "$tmp/whole"
 cat >"$tmp/whole/layernorm_forward.py" <<'END'
+import getpass
 import numpy as np
+
+getpass.getuser()
 
 def layernorm_forward(x, gamma, beta, eps, out):
     wide = x.astype(np.float64)
