@@ -45,7 +45,7 @@ sed 's/^    int       deterministic;/    int       deterministic, more;/' includ
 ! "$python" "$tmp/cmake/abi.py" --check 2>"$tmp/said" || fail 'a field that abi.h does not list is not noticed'
 grep -q 'run cmake/abi.py' "$tmp/said" || fail "abi.py: got '$(cat "$tmp/said")'"
 
-head -c 262144 /dev/zero >"$tmp/control" # a judge that has another hash
+head -c 1048576 /dev/zero >"$tmp/control" # a judge that has another hash
 status=0
 "$build/touchstone-cage" 3<>"$tmp/control" >/dev/null 2>&1 || status=$?
 [ $status != 0 ] && grep -aq 'different struct layouts' "$tmp/control" || fail "the cage runs for another judge: $status"

@@ -2,13 +2,15 @@
 /* fake_fact.c - the kernels of judge/gpu/fact_ptx.c for the stand-in driver, and a linker that does
  * nothing.
  *
- * ts_chase is not there: there is no cache to look into. */
+ * ts_band is of judge/gpu/band_look.c. ts_chase is not there: there is no cache to look into. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "fact_ptx.h"
 #include "fake_cuda.h"
+#include "nothing.h"
 
 static uint32_t *module_calls;
 static unsigned  n_rows;
@@ -42,6 +44,21 @@ static void count(void **params)
     **(uint32_t **)params[0] = ++*module_calls;
 }
 
+static void band(void **params)
+{
+    const unsigned char *p = *(unsigned char **)params[0], *const end = p + *(uint64_t *)params[1];
+    const uint32_t pattern = *(uint32_t *)params[2];
+    uint64_t      *wrong = *(uint64_t **)params[3];
+    /* Hundreds of MiB after every call: at the speed of memory if nothing was changed. */
+    if (p < end && *p == (unsigned char)pattern && !memcmp(p, p + 1, (size_t)(end - p) - 1)) return;
+    for (uint32_t word; p < end; p += sizeof word) {
+        const size_t head = (uintptr_t)p % sizeof word, left = (size_t)(end - p);
+        const size_t n = left < sizeof word - head ? left : sizeof word - head;
+        *wrong += memcmp(p, (const unsigned char *)&pattern + head, n) != 0;
+        p -= head;
+    }
+}
+
 /* All of its threads in turn; a row is one, and its first word stands for when it changed. */
 static void poll_rows(void **params)
 {
@@ -69,16 +86,40 @@ static void poll_rows(void **params)
     } while (go != 2);
 }
 
+/* Work is done when it is enqueued, before the judge can say go: so the gate ends at once. And by
+ * the host, which may be busy, where a device would take turns with other processes: that never
+ * shows. */
+static void gate(void **params)
+{
+    volatile ts_gate_words *w = *(ts_gate_words **)params[0];
+    w->begin_ns = w->stamp_ns[2];
+    w->begun = w->saw = *(uint32_t *)params[1];
+    w->gap_ns = 0;
+    w->end_ns = now_ns();
+    w->ended = w->begun;
+}
+
+static void pause_(void **params)
+{
+    const uint64_t begin = now_ns();
+    (void)params;
+    while (now_ns() - begin < TS_PAUSE_NS) {}
+}
+
+static void stamp(void **params)
+{
+    **(uint64_t **)params[0] = now_ns();
+}
+
 int fake_fact(const char *name, uint32_t *calls, unsigned n_threads, void **params)
 {
     static const struct {
         const char *name;
         fake_call  *call;
     } kernels[] = {
-        { "ts_touch", touch },
-        { "ts_spin", spin },
-        { "ts_count", count },
-        { "ts_poll", poll_rows },
+        { "ts_touch", touch },    { "ts_spin", spin }, { "ts_count", count },
+        { "ts_poll", poll_rows }, { "ts_gate", gate }, { "ts_pause", pause_ },
+        { "ts_stamp", stamp },    { "ts_band", band },
     };
     static fake_state state;
     module_calls = calls;

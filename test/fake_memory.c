@@ -245,6 +245,14 @@ int cuMemSetAccess(ts_device_ptr p, size_t n, const ts_mem_access *a, size_t n_a
 /* ---- plain memory: what lies past its end in the same granule can be touched, as on a device ----
  */
 
+int cuMemHostAlloc(void **p, size_t n, unsigned flags)
+{
+    const int code = fake_gate_context();
+    (void)flags;
+    if (code) return code;
+    return (*p = malloc(n)) ? 0 : OUT_OF_MEMORY;
+}
+
 int cuMemAlloc_v2(ts_device_ptr *p, size_t n)
 {
     int code = fake_gate_context();
@@ -314,12 +322,13 @@ int cuMemcpyDtoDAsync_v2(ts_device_ptr to, ts_device_ptr from, size_t n, ts_cu_a
     return 0;
 }
 
+/* No bytes are an error here: some drivers take it for one. */
 int cuMemsetD8Async(ts_device_ptr p, unsigned char byte, size_t n, ts_cu_any *stream)
 {
     const int code = fake_gate_context();
     (void)stream;
-    if (code || !n) return code;
-    if (!can(p, n, 3)) return INVALID_VALUE;
+    if (code) return code;
+    if (!n || !can(p, n, 3)) return INVALID_VALUE;
     if (!fake_pending) memset(host(p), byte, n);
     return 0;
 }

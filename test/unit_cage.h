@@ -28,6 +28,7 @@ static inline ts_cage_plan plan_for(ts_class k, const ts_case *c, int n_threads)
                             .task = &ts_task_probe,
                             .n_slots = 1,
                             .slot = { c },
+                            .seed = { ts_probe_seed(c) },
                             .n_threads = n_threads,
                             .memory_bytes = 64 << 20,
                             .workspace_bytes = 1 << 20,

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cores.h"
 #include "dtype.h"
 #include "rng.h"
 
@@ -100,9 +101,45 @@ static void fill_bands(const ts_arena_buf *b)
     }
 }
 
+/* Rows of a buffer, which are copied, poisoned or hashed by one thread. */
+typedef struct part {
+    const ts_arena_buf *b, *from;
+    int64_t             first, end;
+    uint64_t            hash;
+} part;
+
+enum { PARTS = 64, LARGE = 4 << 20 };
+
+/* Large buffers on all cores. How they are split depends on their shape only, and so do hashes. */
+static int each_part(const ts_arena_buf *b, const ts_arena_buf *from,
+                     void (*work)(int i, void *parts), part     parts[PARTS])
+{
+    const int64_t rows = b->b.n_rows;
+    const int     n = rows < PARTS || (size_t)rows * row_bytes(b) < LARGE ? 1 : PARTS;
+    for (int i = 0; i < n; i++) parts[i] = (part) { b, from, rows * i / n, rows * (i + 1) / n, 0 };
+    if (n == 1) work(0, parts);
+    else ts_on_all_cores(n, work, parts);
+    return n;
+}
+
+static void poison_part(int i, void *parts)
+{
+    const part *p = (part *)parts + i;
+    for (int64_t r = p->first; r < p->end; r++)
+        ts_poison(p->b->b.dtype, row_of(p->b, r), row_bytes(p->b));
+}
+
+static void copy_part(int i, void *parts)
+{
+    const part *p = (part *)parts + i;
+    for (int64_t r = p->first; r < p->end; r++)
+        memcpy(row_of(p->b, r), row_of(p->from, r), row_bytes(p->b));
+}
+
 static void poison_rows(const ts_arena_buf *b)
 {
-    for (int64_t r = 0; r < b->b.n_rows; r++) ts_poison(b->b.dtype, row_of(b, r), row_bytes(b));
+    part parts[PARTS];
+    each_part(b, NULL, poison_part, parts);
 }
 
 static void map_pages(const ts_arena *m, const ts_arena_buf *a)
@@ -113,6 +150,34 @@ static void map_pages(const ts_arena *m, const ts_arena_buf *a)
         abort();
 }
 
+/* Three eighths at the end, an eighth in front, half inside: see arena.h. */
+ts_lay ts_lay_of(uint64_t layout, int i)
+{
+    const uint64_t draw = ts_bits(layout, i) % 8;
+    return draw < 3 ? TS_LAY_END : draw == 3 ? TS_LAY_FRONT : TS_LAY_INSIDE;
+}
+
+static void draw_place(const ts_arena *m, ts_arena_buf *a)
+{
+    const uint64_t draw = ts_bits(m->layout, m->n), n_places = TS_LAY_BYTES / element_bytes(a);
+    a->lay = m->aligned ? TS_LAY_FRONT : ts_lay_of(m->layout, m->n);
+    if (a->lay == TS_LAY_INSIDE) a->residue = (draw >> 8) % n_places * element_bytes(a);
+}
+
+size_t ts_lay_offset(ts_lay lay, size_t residue, size_t n_bytes, size_t n_mapped)
+{
+    const size_t slack = n_mapped - n_bytes;
+    if (lay == TS_LAY_END) return slack;
+    return lay == TS_LAY_FRONT ? 0 : slack / 2 / TS_LAY_BYTES * TS_LAY_BYTES + residue;
+}
+
+size_t ts_arena_beyond(const ts_arena *m, size_t n_bytes)
+{
+    const uint64_t draw = ts_bits(m->layout, TS_MAX_BUFS);
+    if (m->aligned) return (64 - n_bytes % 64) % 64;
+    return draw % 2 ? (TS_LAY_BYTES - (n_bytes + (draw >> 8)) % TS_LAY_BYTES) % TS_LAY_BYTES : 0;
+}
+
 void *ts_take(ts_arena *m, void *slot, ts_buf b)
 {
     if (m->n == TS_MAX_BUFS) abort();
@@ -121,15 +186,13 @@ void *ts_take(ts_arena *m, void *slot, ts_buf b)
     *a = (ts_arena_buf) { .b = b, .slot = (size_t)((char *)slot - (const char *)m->args) };
     if (b.n_rows > 0)
         a->n_bytes = (size_t)((b.n_rows - 1) * b.row_stride + b.n_cols) * element_bytes(a);
-    /* Room for a band of at least 64 bytes on the side that does not abut a guard page. */
-    const size_t pages = (a->n_bytes + 64 + ts_page() - 1) / ts_page() * ts_page();
-    a->lo = m->base + m->used + ts_page();
+    const size_t pages = (a->n_bytes + TS_LAY_SLACK + ts_page() - 1) / ts_page() * ts_page();
+    a->lo = m->base + m->used + TS_GUARD_BYTES;
     a->hi = a->lo + pages;
-    m->used += pages + 2 * ts_page();
+    m->used += pages + 2 * TS_GUARD_BYTES;
     if (m->used > m->size) abort();
-    /* Every third buffer begins right after its guard page, to catch reads before its start. */
-    const bool front = m->aligned || m->n % 3 == 2;
-    a->p = front ? a->lo : a->hi - a->n_bytes;
+    draw_place(m, a);
+    a->p = a->lo + ts_lay_offset(a->lay, a->residue, a->n_bytes, pages);
     m->n++;
     if (m->laid && (a->lo != laid_lo || a->hi != laid_hi)) abort(); /* the layout must not change */
     if (m->home && !m->laid) map_pages(m, a);
@@ -168,13 +231,22 @@ static uint64_t hash_bytes(uint64_t h, const unsigned char *p, size_t n)
     return ts_mix(lane[0] ^ ts_mix(lane[1] ^ ts_mix(lane[2] ^ ts_mix(lane[3] + n))));
 }
 
+static void hash_part(int i, void *parts)
+{
+    part *p = (part *)parts + i;
+    for (int64_t r = p->first; r < p->end; r++)
+        p->hash = hash_bytes(p->hash, row_of(p->b, r), row_bytes(p->b));
+}
+
 static uint64_t hash_roles(const ts_arena *m, bool inputs)
 {
+    part     parts[PARTS];
     uint64_t h = 0;
-    for (int i = 0; i < m->n; i++)
-        if ((m->buf[i].b.role == TS_IN) == inputs)
-            for (int64_t r = 0; r < m->buf[i].b.n_rows; r++)
-                h = hash_bytes(h, row_of(&m->buf[i], r), row_bytes(&m->buf[i]));
+    for (int i = 0; i < m->n; i++) {
+        if ((m->buf[i].b.role == TS_IN) != inputs) continue;
+        const int n = each_part(&m->buf[i], NULL, hash_part, parts);
+        for (int k = 0; k < n; k++) h = ts_mix(h ^ parts[k].hash) + 1;
+    }
     return h;
 }
 
@@ -224,6 +296,7 @@ static void move_aliases(const ts_arena *m, const ts_arena *from, size_t args_by
 
 void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *args)
 {
+    part parts[PARTS];
     assert(m->laid && m->n == from->n);
     memcpy(args, from->args, args_bytes);
     move_aliases(m, from, args_bytes, args);
@@ -234,7 +307,7 @@ void ts_arena_copy(ts_arena *m, const ts_arena *from, size_t args_bytes, void *a
         if (b->b.role == TS_INOUT) memcpy(b->initial, f->initial, b->n_bytes);
         if (b->b.role != TS_IN) continue;
         /* Row by row: gaps between distant rows have no pages, and must not get any. */
-        for (int64_t r = 0; r < b->b.n_rows; r++) memcpy(row_of(b, r), row_of(f, r), row_bytes(b));
+        each_part(b, f, copy_part, parts);
         fill_bands(b);
     }
     memcpy(m->scalar, from->scalar, sizeof m->scalar);
@@ -260,8 +333,8 @@ void ts_arena_lock(const ts_arena *m)
 {
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
-        protect(b->lo - ts_page(), ts_page(), PROT_NONE);
-        protect(b->hi, ts_page(), PROT_NONE);
+        protect(b->lo - TS_GUARD_BYTES, TS_GUARD_BYTES, PROT_NONE);
+        protect(b->hi, TS_GUARD_BYTES, PROT_NONE);
         if (b->b.role == TS_IN) protect(b->lo, (size_t)(b->hi - b->lo), PROT_READ);
     }
     protect(m->base + m->used, m->size - m->used, PROT_NONE);
@@ -272,7 +345,7 @@ void ts_arena_unlock(const ts_arena *m)
     if (m->base) protect(m->base, m->size, PROT_READ | PROT_WRITE);
 }
 
-static bool band_holds(const unsigned char *begin, const unsigned char *end)
+bool ts_band_holds(const unsigned char *begin, const unsigned char *end)
 {
     for (; begin < end; begin++)
         if (*begin != TS_BAND) return false;
@@ -283,15 +356,15 @@ static bool buf_intact(const ts_arena_buf *b, ts_flaw *f)
 {
     f->what = b->b.name;
     f->fault = TS_FAULT_BEFORE;
-    if (!band_holds(b->lo, b->p)) return false;
+    if (!ts_band_holds(b->lo, b->p)) return false;
     f->fault = TS_FAULT_PAST;
-    if (!band_holds(b->p + b->n_bytes, b->hi)) return false;
+    if (!ts_band_holds(b->p + b->n_bytes, b->hi)) return false;
     f->fault = TS_FAULT_GAP;
     for (int64_t r = 0; r + 1 < b->b.n_rows; r++) {
         unsigned char *span[2][2];
         f->row = r;
         for (int i = gap_spans(b, r, span) - 1; i >= 0; i--)
-            if (!band_holds(span[i][0], span[i][1])) return false;
+            if (!ts_band_holds(span[i][0], span[i][1])) return false;
     }
     return true;
 }
@@ -314,7 +387,7 @@ void ts_arena_blame(const ts_arena *m, uintptr_t address, bool write, ts_flaw *f
     for (int i = 0; i < m->n; i++) {
         const ts_arena_buf *b = &m->buf[i];
         const uintptr_t     lo = (uintptr_t)b->lo, hi = (uintptr_t)b->hi;
-        if (address < lo - ts_page() || address >= hi + ts_page()) continue;
+        if (address < lo - TS_GUARD_BYTES || address >= hi + TS_GUARD_BYTES) continue;
         f->what = b->b.name;
         for (int64_t r = 0; ts_arena_far(b) && r + 1 < b->b.n_rows; r++) {
             unsigned char *from, *to;

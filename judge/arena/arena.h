@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h - the memory of one case, laid out so that out-of-bounds access is detected.
  *
- * Every buffer has its own pages between two unmapped guard pages. It abuts one of them; the rest
- * of its pages and the gaps between its rows contain known bytes (bands). The memory is shared by
- * the examiner, which fills and reads it, and the worker, which runs an implementation. */
+ * Every buffer has its own pages between two unmapped guards of 4 MiB. The rest of its pages and
+ * the gaps between its rows contain known bytes (bands). The memory is shared by the examiner,
+ * which fills and reads it, and the worker, which runs an implementation.
+ *
+ * Where a buffer lies in its pages is drawn per buffer, since no place shows every fault:
+ *  - three eighths of the buffers end at the guard, so that reading one byte past the end is a
+ * fault; their address modulo 32 follows from their size, so a shape that is divisible by a vector
+ * is always aligned to it there;
+ *  - an eighth begin at the guard, so that reading before the start is a fault: always aligned;
+ *  - half lie between two bands, at any multiple of their element's size modulo 32 bytes: the
+ *    contract promises no more alignment. Writes next to them are detected, reads are not. */
 #ifndef TS_ARENA_H
 #define TS_ARENA_H
 
@@ -11,6 +19,15 @@
 
 #include "buffer.h"
 #include "flaw.h"
+
+/* Address space around a buffer's pages that cannot be accessed: a stray access that misses by more
+ * than a page must not hit the next buffer. */
+#define TS_GUARD_BYTES ((size_t)4 << 20)
+
+/* Addresses are drawn modulo TS_LAY_BYTES, the widest vector that kernels commonly load. A buffer's
+ * pages have at least TS_LAY_SLACK bytes more than it. */
+enum { TS_LAY_BYTES = 32, TS_LAY_SLACK = 3 * TS_LAY_BYTES };
+typedef enum ts_lay { TS_LAY_END, TS_LAY_FRONT, TS_LAY_INSIDE } ts_lay;
 
 /* Outputs are filled with ts_poison, workspaces, which have no dtype, with TS_POISON. */
 enum { TS_MAX_BUFS = 16, TS_MAX_SCALARS = 8, TS_POISON = 0xff, TS_BAND = 0xfe };
@@ -21,7 +38,9 @@ typedef struct ts_arena_buf {
     ts_buf         b;
     size_t         slot;    /* offset of its pointer in the args */
     size_t         n_bytes; /* from the first element to the end of the last row */
-    unsigned char *lo, *hi; /* its pages; the pages before lo and from hi on are guard pages */
+    ts_lay         lay;     /* its place in its pages, */
+    size_t         residue; /* and TS_LAY_INSIDE: its address modulo TS_LAY_BYTES */
+    unsigned char *lo, *hi; /* its pages; guards precede lo and begin at hi */
     unsigned char *p;       /* the buffer */
     unsigned char *initial; /* TS_INOUT: its contents before the call; not in shared memory */
 } ts_arena_buf;
@@ -37,6 +56,7 @@ struct ts_arena {
     bool           laid;    /* the buffers are mapped, and later cases only refill them */
     bool           keep;    /* clearing keeps the pages, for a sequence of similar cases */
     bool           aligned; /* buffers begin at page boundaries, as from an allocator: for timing */
+    uint64_t       layout;  /* otherwise their places are drawn from it; the entrant sees them */
     const void    *args;
     int            n, n_scalars;
     ts_arena_buf   buf[TS_MAX_BUFS];
@@ -67,6 +87,18 @@ void ts_arena_clear(ts_arena *m); /* gives the pages back */
 /* In the worker: makes inputs read-only and guard pages inaccessible; unlock undoes both. */
 void ts_arena_lock(const ts_arena *m);
 void ts_arena_unlock(const ts_arena *m);
+
+/* Where buffer i of a case lies. */
+ts_lay ts_lay_of(uint64_t layout, int i);
+/* Offset of n_bytes in n_mapped bytes that begin at a multiple of TS_LAY_BYTES and are at least
+ * TS_LAY_SLACK more: the same place on every device. */
+size_t ts_lay_offset(ts_lay lay, size_t residue, size_t n_bytes, size_t n_mapped);
+/* How many bytes before the end of its pages a CPU workspace of n_bytes ends. The contract promises
+ * no alignment of it, so half of them end at any byte modulo TS_LAY_BYTES, the others at the guard.
+ */
+size_t ts_arena_beyond(const ts_arena *m, size_t n_bytes);
+/* Whether [begin, end) is all TS_BAND. */
+bool ts_band_holds(const unsigned char *begin, const unsigned char *end);
 
 /* Whether rows are so far apart that the memory between them has no pages; and the part of the gap
  * after a row that is neither filled nor compared, whose pages must stay unallocated. */

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -100,6 +101,71 @@ static void rule_if_null(int call, int argument, unsigned otherwise)
     answer(otherwise);
 }
 
+/* Killed if the range that two arguments give meets the buffers or their guards; else the next rule
+ * decides. In units of 64 KiB, in which addresses have 32 bits; the region has 2 MiB of them. */
+static void keep_region(const ts_call_plan *p, int call, int address, int bytes)
+{
+    const size_t   at = offsetof(struct seccomp_data, args) + 8 * (size_t)address;
+    const size_t   n = offsetof(struct seccomp_data, args) + 8 * (size_t)bytes;
+    const unsigned unit = 16, half = sizeof(uint32_t);
+    const unsigned first = (unsigned)(p->region >> unit);
+    const unsigned end = (unsigned)((p->region + p->region_bytes + (1 << unit) - 1) >> unit);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 26);
+    load(at + half);
+    emit(BPF_ALU | BPF_LSH | BPF_K, unit, 0, 0);
+    emit(BPF_ST, 0, 0, 0);
+    load(at);
+    emit(BPF_ALU | BPF_RSH | BPF_K, unit, 0, 0);
+    emit(BPF_LDX | BPF_MEM, 0, 0, 0);
+    emit(BPF_ALU | BPF_OR | BPF_X, 0, 0, 0);
+    emit(BPF_JMP | BPF_JGE | BPF_K, end, 17, 0);   /* behind it */
+    emit(BPF_JMP | BPF_JGE | BPF_K, first, 15, 0); /* in it */
+    emit(BPF_MISC | BPF_TAX, 0, 0, 0);
+    emit(BPF_LD | BPF_IMM, first, 0, 0);
+    emit(BPF_ALU | BPF_SUB | BPF_X, 0, 0, 0);
+    emit(BPF_ST, 0, 0, 0); /* how far before it */
+    load(n + half);
+    emit(BPF_JMP | BPF_JGE | BPF_K, 1 << 15, 9, 0); /* longer than any address space */
+    emit(BPF_ALU | BPF_LSH | BPF_K, unit, 0, 0);
+    emit(BPF_MISC | BPF_TAX, 0, 0, 0);
+    load(n);
+    emit(BPF_ALU | BPF_RSH | BPF_K, unit, 0, 0);
+    emit(BPF_ALU | BPF_OR | BPF_X, 0, 0, 0);
+    emit(BPF_ALU | BPF_ADD | BPF_K, 2, 0, 0); /* both ends rounded up */
+    emit(BPF_LDX | BPF_MEM, 0, 0, 0);
+    emit(BPF_JMP | BPF_JGT | BPF_X, 0, 1, 0);
+    emit(BPF_JMP | BPF_JA, 1, 0, 0);
+    answer(KILL);
+    load(offsetof(struct seccomp_data, nr));
+}
+
+/* The guards stay what they are, and what touches one is seen: no mapping is changed there, and
+ * faults of memory stay the cage's. Python maps its buffers elsewhere, later. */
+static void keep_guards(const ts_call_plan *p)
+{
+    const unsigned no = SECCOMP_RET_ERRNO | EPERM;
+    if (p->class != TS_PYTHON) {
+        const size_t flags = offsetof(struct seccomp_data, args) + 8 * 3;
+        emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 4);
+        load(flags);
+        emit(BPF_JMP | BPF_JSET | BPF_K, MAP_FIXED, 1, 0);
+        answer(ALLOW);
+        load(offsetof(struct seccomp_data, nr));
+        keep_region(p, SYS_mmap, 0, 1);
+        keep_region(p, SYS_munmap, 0, 1);
+        keep_region(p, SYS_mprotect, 0, 1);
+        keep_region(p, SYS_mremap, 0, 1);
+    }
+    rule_if(SYS_mremap, 3, MREMAP_FIXED, 0, no);
+    /* Any other signal may be the entrant's own. */
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 0, 5);
+    load(offsetof(struct seccomp_data, args));
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SIGSEGV, 2, 0);
+    emit(BPF_JMP | BPF_JEQ | BPF_K, SIGBUS, 1, 0);
+    answer(ALLOW);
+    answer(no);
+}
+
 /* A sealed entrant may wait until it is woken, and wake threads, but not wait with a timeout: a
  * timeout is a clock. */
 static void futex_without_timeout(void)
@@ -138,10 +204,12 @@ static void no_new_code(void)
     rule_if(SYS_prctl, 0, ~0u, PR_SET_MDWE, no);
 }
 
-static void host_rules(ts_class k)
+static void host_rules(const ts_call_plan *p)
 {
+    const ts_class k = p->class;
     const unsigned errno_of = SECCOMP_RET_ERRNO;
     if (k == TS_PYTHON) no_new_code();
+    keep_guards(p);
     for (size_t i = 0; i < sizeof host_may / sizeof *host_may; i++) rule(host_may[i], ALLOW);
     for (size_t i = 0; i < sizeof host_dies / sizeof *host_dies; i++) rule(host_dies[i], KILL);
     const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND;
@@ -201,8 +269,9 @@ static void gpu_rules(ts_class k)
     answer(ALLOW);
 }
 
-void cage_seccomp(ts_class k)
+void cage_seccomp(const ts_call_plan *p)
 {
+    const ts_class k = p->class;
     if (!TS_ISA_AUDIT_ARCH) return;
     n_code = 0;
     load(offsetof(struct seccomp_data, arch));
@@ -216,7 +285,7 @@ void cage_seccomp(ts_class k)
     } else if (ts_on_gpu(k)) {
         gpu_rules(k);
     } else {
-        host_rules(k);
+        host_rules(p);
     }
     /* On all threads, and without the mitigations that would slow the entrant's own code. */
     const struct sock_fprog program = { n_code, code };

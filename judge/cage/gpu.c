@@ -2,6 +2,9 @@
 /* gpu.c - an entrant on the device. Maps the buffers that the judge's keeper allocated. A sealed
  * entrant is a cubin with a launch plan; any other is called with device pointers and a stream. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +29,7 @@ static ts_cu_any       *spin; /* sealed: ts_spin of fact_ptx.h, and the word tha
 static ts_device_ptr    beat;
 static void            *image; /* the cubin */
 static ts_launch       *plan;
+static double           device_ns; /* of the last call */
 
 /* A device error ends the process: the context is unusable. */
 static void must(int code, const char *what)
@@ -59,13 +63,14 @@ static void map_kept(void)
     close(TS_FD_BUFFERS);
 }
 
-void cage_gpu_open(void)
+void cage_gpu_open(bool is_idle)
 {
     char why[128];
     d = ts_driver_open(why, sizeof why);
     if (!d) cage_stop(TS_STOP_SETUP, "%s", why);
     map_kept();
-    if (ts_nothing_load(d, &nothing) ||
+    if (fcntl(TS_FD_GO, F_SETFL, O_NONBLOCK)) cage_stop(TS_STOP_SETUP, "cannot wait for go");
+    if (ts_nothing_load(d, is_idle ? ts_pause_ptx : ts_nothing_ptx, &nothing) ||
         d->stream_create(&stream, 1 /* non-blocking: does not wait for other streams */) ||
         d->event_create(&from, 0) || d->event_create(&to, 0))
         cage_stop(TS_STOP_SETUP, "cannot create a stream");
@@ -206,7 +211,7 @@ ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x)
     must(d->event_record(to, stream), "clock");
     must(d->stream_sync(stream), "call");
     must(d->event_elapsed(&ms, from, to), "clock");
-    cage_control->answer.device_ns = 1e6 * (double)ms;
+    device_ns = 1e6 * (double)ms;
     return status;
 }
 
@@ -220,6 +225,27 @@ ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n)
         return complain("launch plan: %s\n", why);
     *n = (size_t)n_bytes;
     return TS_OK;
+}
+
+/* ---- go and done: bytes of a socket ---- */
+
+/* Spins: a sleep would be timed with the call. */
+void cage_gpu_await_go(bool spin)
+{
+    struct pollfd p = { .fd = TS_FD_GO, .events = POLLIN };
+    char          byte;
+    ssize_t       n;
+    while ((n = read(TS_FD_GO, &byte, 1)) < 0 && (errno == EAGAIN || errno == EINTR))
+        if (!spin) poll(&p, 1, -1);
+    if (n != 1) _exit(0);
+}
+
+void cage_gpu_say_done(const ts_call_plan *p)
+{
+    char said[1 + sizeof device_ns] = "d";
+    memcpy(said + 1, &device_ns, sizeof device_ns);
+    const size_t n = p->class == TS_GPU_SEALED ? sizeof said : 1;
+    if (write(TS_FD_DONE, said, n) != (ssize_t)n) _exit(0);
 }
 
 /* ---- host and Python entrants ---- */
@@ -242,3 +268,45 @@ void cage_gpu_finish(void)
 {
     must(d->sync(), "call");
 }
+
+/* ---- the player of a script: all buffers are in device memory ---- */
+
+static ts_device_ptr there(const void *p)
+{
+    return (ts_device_ptr)(uintptr_t)p;
+}
+
+/* A copy from the host is not in the order of the stream: it waits for what is enqueued, and what
+ * comes after it must wait for the copy. The driver rejects some operations on no bytes. */
+static int move_in(void *to, const void *from, size_t n)
+{
+    if (!n) return 0;
+    must(d->stream_sync(stream), "a call of the script");
+    must(d->copy_in(there(to), from, n), "copying to the device");
+    must(d->stream_sync(NULL), "copying to the device");
+    return 0;
+}
+
+static int move_out(void *to, const void *from, size_t n)
+{
+    if (!n) return 0;
+    must(d->stream_sync(stream), "a call of the script");
+    must(d->copy_out(to, there(from), n), "copying from the device");
+    return 0;
+}
+
+static int move_within(void *to, const void *from, size_t n)
+{
+    if (!n) return 0;
+    must(d->copy_within(there(to), there(from), n, stream), "copying on the device");
+    return 0;
+}
+
+static int move_fill(void *p, int byte, size_t n)
+{
+    if (!n) return 0;
+    must(d->fill(there(p), (unsigned char)byte, n, stream), "filling");
+    return 0;
+}
+
+const ts_mover cage_gpu_mover = { move_in, move_out, move_within, move_fill, false };

@@ -72,7 +72,8 @@ static void map_buffers(void)
 /* A challenge with a script: the player calls the entrant's functions. */
 static ts_status play(const void *a, const ts_exec *x)
 {
-    return entrant.player->play(entrant.table, NULL, a, x);
+    const ts_mover *const m = ts_on_gpu(plan.class) ? &cage_gpu_mover : NULL;
+    return entrant.player->play(entrant.table, m, a, x);
 }
 
 static ts_status play_workspace(const void *a, const ts_exec *x, size_t *n)
@@ -129,7 +130,7 @@ static void enter_sealed(void)
     cage_pool_start((int)plan.n_threads, plan.spin && plan.n_threads > 1);
     cage_limit(&plan);
     for (int fd = 0; fd <= TS_FD_RUNNER; fd++) close(fd);
-    cage_seccomp(TS_SEALED);
+    cage_seccomp(&plan);
     cage_insist(&plan, TS_NEEDED_SEALED);
 }
 
@@ -168,7 +169,7 @@ static void enter_host(void)
     cage_limit(&plan); /* reads /proc, which the next line hides */
     cage_landlock(&plan);
     cage_catch_faults(plan.memory_bytes);
-    cage_seccomp(TS_HOST);
+    cage_seccomp(&plan);
     cage_insist(&plan, TS_NEEDED_HOST);
     close(TS_FD_INPUTS), close(TS_FD_OUTPUTS); /* already mapped, and must not be mapped again */
     load_host();
@@ -214,16 +215,24 @@ _Noreturn static void become_python(void)
     snprintf(runner, sizeof runner, "/proc/self/fd/%d", TS_FD_RUNNER);
     if (!gpu) cage_landlock(&plan); /* else the runner does, once the driver is loaded */
     cage_limit(&plan);
-    cage_seccomp(plan.class);
+    cage_seccomp(&plan);
     /* On a device the runner checks the rest. */
     cage_insist(&plan, gpu ? TS_NEEDED_HOST & ~TS_HELD_LANDLOCK : TS_NEEDED_HOST);
     execve(plan.python, argv, env);
     cage_stop(TS_STOP_SETUP, "%s cannot be executed", plan.python);
 }
 
+/* Whether the buffers of the script are host memory on a device too. */
+static bool on_host(void)
+{
+    const ts_player *const p = ts_on_gpu(plan.class) ? ts_player_of(plan.task) : NULL;
+    return p && p->on_host;
+}
+
 static void enter_gpu(void)
 {
-    cage_gpu_open();
+    cage_gpu_open(!*plan.symbol);
+    if (on_host()) cage_host_open(&plan);
     cage_catch_faults(0);
     cage_limit(&plan);
     if (plan.class == TS_GPU_SEALED) {
@@ -232,7 +241,7 @@ static void enter_gpu(void)
         return;
     }
     cage_landlock(&plan);
-    cage_seccomp(TS_GPU_HOST);
+    cage_seccomp(&plan);
     cage_insist(&plan, TS_NEEDED_HOST);
     load_host();
     cage_gpu_arm();
@@ -248,7 +257,9 @@ static ts_status run(int slot, ts_exec *x)
     memcpy(&args, cage_control->args[slot], sizeof args);
     if (plan.class == TS_GPU_SEALED) return cage_gpu_launch(&plan, slot, x);
     if (ts_on_gpu(plan.class)) cage_gpu_turn(), cage_gpu_exec(x);
+    if (entrant.player && on_host()) cage_host_fetch(&plan, slot, args.bytes);
     const ts_status s = entrant.run(&args, x);
+    if (entrant.player && on_host()) cage_host_return(&plan, slot);
     if (ts_on_gpu(plan.class)) cage_gpu_finish();
     return s;
 }
@@ -289,6 +300,12 @@ _Noreturn static void serve(void)
             if (ts_on_gpu(plan.class)) cage_gpu_arm();
             ts_isa_fp_set();
             __atomic_store_n(&c->ready, signal, __ATOMIC_RELEASE);
+            if (ts_by_bytes(plan.class)) {
+                cage_gpu_await_go(plan.spin);
+                call();
+                cage_gpu_say_done(&plan);
+                continue;
+            }
             while (plan.spin && __atomic_load_n(&c->signal, __ATOMIC_ACQUIRE) == signal)
                 ts_isa_pause();
             continue;

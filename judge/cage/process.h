@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "call.h"
+#include "player.h"
 
 extern ts_control *cage_control;
 
@@ -46,18 +47,27 @@ void cage_landlock(const ts_call_plan *p);
 void cage_hide_clock(void);
 /* On TS_HELD_*; stops if one is missing. */
 void cage_insist(const ts_call_plan *p, unsigned needed);
-void cage_seccomp(ts_class k);
+void cage_seccomp(const ts_call_plan *p);
 
 /* ---- gpu.c ---- */
 
-void      cage_gpu_open(void);                  /* maps the keeper's buffers */
+void      cage_gpu_open(bool is_idle);          /* maps the keeper's buffers */
 void      cage_gpu_load(const ts_call_plan *p); /* sealed: the cubin and its launch plan */
 void      cage_gpu_arm(void);                   /* before each call */
-void      cage_gpu_turn(void);                  /* makes the device switch to this process */
-void      cage_gpu_exec(ts_exec *x);            /* stream and workspace of a call */
-void      cage_gpu_finish(void);                /* waits until the device is idle */
+void      cage_gpu_await_go(bool spin);
+void      cage_gpu_say_done(const ts_call_plan *p);
+void      cage_gpu_turn(void);       /* makes the device switch to this process */
+void      cage_gpu_exec(ts_exec *x); /* stream and workspace of a call */
+void      cage_gpu_finish(void);     /* waits until the device is idle */
 ts_status cage_gpu_launch(const ts_call_plan *p, int slot, const ts_exec *x);
 ts_status cage_gpu_workspace(const ts_call_plan *p, int slot, size_t *n);
+extern const ts_mover cage_gpu_mover; /* for a script: in the order of the call's stream */
+
+/* ---- gpu_host.c: buffers of a script that are host memory on a device too ---- */
+
+void cage_host_open(const ts_call_plan *p); /* before the entrant is loaded */
+void cage_host_fetch(const ts_call_plan *p, int slot, unsigned char *args);
+void cage_host_return(const ts_call_plan *p, int slot);
 
 /* ---- futex, shared between the processes or the threads ---- */
 

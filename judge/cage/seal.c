@@ -54,7 +54,7 @@ static bool is_mounted_with(const char *path, unsigned long flag)
     return !statvfs(path, &s) && s.f_flag & flag;
 }
 
-/* Puts something empty over every file and folder that a Python entrant must not load. True if all
+/* Puts something empty over every file and folder that an entrant must not load. True if all
  * of them are covered. */
 static bool hide(const ts_call_plan *p)
 {

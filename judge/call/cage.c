@@ -59,9 +59,12 @@ bool ts_beside(const char *name, char *path, size_t n)
     return false;
 }
 
-/* ---- cores: the last is the judge's, the others are the entrants' ---- */
+/* ---- cores: the last is the judge's, on a device the one before it the keeper's if there are
+ * enough, the others are the entrants' ---- */
 
-static cpu_set_t before_judging, for_entrants;
+enum { CORES_WITH_KEEPER = 4 };
+
+static cpu_set_t before_judging, for_entrants, for_keeper;
 static int       n_cages;
 
 static void take_core(ts_cage *c)
@@ -71,12 +74,22 @@ static void take_core(ts_cage *c)
     c->has_core = true;
     if (!n_cages++ && sched_getaffinity(0, sizeof before_judging, &before_judging))
         CPU_ZERO(&before_judging); /* more cores than the set has room for: none is reserved */
+    ts_cores_use(&before_judging);
     for_entrants = before_judging;
     c->shares_core = CPU_COUNT(&before_judging) < 2;
     c->n_cores = c->shares_core ? 1 : CPU_COUNT(&before_judging) - 1;
     if (c->shares_core) return;
     while (!CPU_ISSET(last, &before_judging)) last--;
     CPU_CLR(last, &for_entrants);
+    for_keeper = before_judging;
+    if (ts_on_gpu(c->plan.class) && c->n_cores >= CORES_WITH_KEEPER - 1) {
+        int next = last - 1;
+        while (!CPU_ISSET(next, &for_entrants)) next--;
+        CPU_CLR(next, &for_entrants);
+        CPU_ZERO(&for_keeper);
+        CPU_SET(next, &for_keeper);
+        c->n_cores--;
+    }
     /* As many cores as threads, so that extra threads gain nothing. */
     if (!ts_on_gpu(c->plan.class) && c->plan.n_threads < c->n_cores) c->n_cores = c->plan.n_threads;
     for (int i = 0; CPU_COUNT(&for_entrants) > c->n_cores; i++) CPU_CLR(i, &for_entrants);
@@ -89,12 +102,6 @@ static void take_core(ts_cage *c)
 static void give_core_back(void)
 {
     if (!--n_cages) sched_setaffinity(0, sizeof before_judging, &before_judging);
-}
-
-void ts_judge_cores(cpu_set_t *cores)
-{
-    if (n_cages) *cores = before_judging;
-    else sched_getaffinity(0, sizeof *cores, cores);
 }
 
 /* ---- memory: the same addresses in both processes ---- */
@@ -179,30 +186,49 @@ static void tell_scalars(const ts_task *t, const ts_arena *m, ts_call_slot *d)
     }
 }
 
-/* Lays out every slot with a seed that the entrant may know. */
+/* With a seed that the entrant may know. */
+static void fill_slot(ts_cage *c, int i)
+{
+    ts_arena_setup(&c->slot[i].arena, c->plan.task, c->slot[i].c, 1, c->slot[i].args);
+}
+
+static void fill_set(int i, void *cage)
+{
+    fill_slot(cage, i + 1);
+}
+
+/* Lays out every slot. Sets of one timed case have the same size, and are filled together: drawing
+ * 100 MB takes a second. */
 static void lay_slots(ts_cage *c, ts_call_plan *p)
 {
-    for (int i = 0; i < c->plan.n_slots; i++) {
+    const int n = c->plan.n_slots;
+    bool      sets = c->plan.aligned;
+    for (int i = 1; i < n; i++) sets &= c->plan.slot[i] == c->plan.slot[0];
+    for (int i = 0; i < n; i++) {
         ts_slot *s = &c->slot[i];
         s->c = c->plan.slot[i];
         c->used += ts_page() * ts_cage_chance(c, 16);
         ts_arena_open_in(&s->arena, c->region, c->region + c->used, c->region_bytes - c->used,
                          c->in_fd, c->out_fd);
         s->arena.aligned = c->plan.aligned;
-        ts_arena_setup(&s->arena, c->plan.task, s->c, 1, s->args);
-        c->used += s->arena.used;
-        describe(c, s, p, &p->slot[i], c->control->shape[i]);
-        tell_scalars(c->plan.task, &s->arena, &p->slot[i]);
+        s->arena.layout = ts_layout_of(s->c, c->plan.seed[i]);
+        if (!i || !sets) fill_slot(c, i);
+        c->used += c->slot[sets ? 0 : i].arena.used;
+    }
+    if (sets) ts_on_all_cores(n - 1, fill_set, c);
+    for (int i = 0; i < n; i++) {
+        describe(c, &c->slot[i], p, &p->slot[i], c->control->shape[i]);
+        tell_scalars(c->plan.task, &c->slot[i].arena, &p->slot[i]);
     }
 }
 
-/* The largest workspace allowed, after a page of band, between guard pages. */
+/* The largest workspace allowed, between bands and guards; in front a page of band, at least. */
 static bool lay_workspace(ts_cage *c, ts_call_plan *p)
 {
-    const size_t n = (c->plan.workspace_bytes + 2 * ts_page() - 1) / ts_page() * ts_page();
-    c->workspace_lo = c->region + c->used + ts_page();
+    const size_t n = (c->plan.workspace_bytes + 3 * ts_page() - 1) / ts_page() * ts_page();
+    c->workspace_lo = c->region + c->used + TS_GUARD_BYTES;
     c->workspace_hi = c->workspace_lo + n;
-    c->used += n + 2 * ts_page();
+    c->used += n + 2 * TS_GUARD_BYTES;
     const off_t offset = c->workspace_lo - c->region;
     p->map[p->n_maps++] = (ts_map) { (uint64_t)c->workspace_lo, n, (uint64_t)offset, 1, 1 };
     return mmap(c->workspace_lo, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, c->out_fd,
@@ -312,8 +338,9 @@ static bool keep_memory(ts_cage *c, int give)
 {
     for (int i = 0; i < c->plan.n_slots; i++) c->kept[i] = &c->slot[i].arena;
     const size_t n = c->plan.workspace_bytes + TS_WORKSPACE_ALIGN;
-    snprintf(c->control->nothing, sizeof c->control->nothing, "%s", ts_nothing_ptx);
-    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give));
+    snprintf(c->control->nothing, sizeof c->control->nothing, "%s",
+             c->plan.idle ? ts_pause_ptx : ts_nothing_ptx);
+    return (c->keeper = ts_keeper_start(c->kept, c->plan.n_slots, n, give, &for_keeper));
 }
 
 /* The script player as a library, if the challenge has a script and the entrant is Python. */
@@ -330,7 +357,7 @@ static const char *bear(ts_cage *c)
 {
     char        path[1024];
     int         signal[2] = { -1, -1 }, err[2] = { -1, -1 }, given[2] = { -1, -1 };
-    const bool  rung = ts_in_python(c->plan.class), gpu = ts_on_gpu(c->plan.class);
+    const bool  rung = ts_by_bytes(c->plan.class), gpu = ts_on_gpu(c->plan.class);
     const int   null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const char *failed = "touchstone-cage cannot be started";
     if (null >= 0 &&
@@ -401,8 +428,9 @@ static const char *prepare(ts_cage *c)
     if (!lay_workspace(c, p) || !seal_memory(c)) return "no sealable memory available";
     take_core(c);
     write_plan(c, p);
-    if (ts_in_python(c->plan.class) && !ts_hide_list(p->python, c->control->hidden))
-        return "more files of touchstone are installed than can be hidden from a Python entrant";
+    const bool sealed = c->plan.class == TS_SEALED || c->plan.class == TS_GPU_SEALED;
+    if (!sealed && !ts_hide_list(p->python, c->control->hidden))
+        return "more files of touchstone are installed than can be hidden from an entrant";
     c->object_fd = copy_object(c->plan.object);
     if (c->object_fd < 0) return "the object cannot be read";
     if (c->plan.runner) c->runner_fd = copy_object(c->plan.runner);
@@ -444,7 +472,7 @@ static void say_why(ts_cage *c, int came, char *why, size_t n)
 static int await_start(ts_cage *c)
 {
     ts_watch w = ts_watch_from(ts_now_ns(), ts_cage_cpu_ns(c), "RD");
-    if (ts_in_python(c->plan.class)) return ts_cage_await_byte(c, IMPORT_LIMIT_MS, &w);
+    if (ts_in_python(c->plan.class)) return ts_cage_await_byte(c, 0, IMPORT_LIMIT_MS, &w);
     return ts_cage_await(c, &c->control->ready, UINT32_MAX, 0, START_LIMIT_MS * 1e6, &w);
 }
 
@@ -523,6 +551,11 @@ void ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *
     tell_scalars(c->plan.task, &s->arena, d);
     for (int i = 0; i < TS_MAX_DIMS; i++) d->dim[i] = of->dim[i]; /* some are not extents */
     s->fresh = true;
+}
+
+int ts_cage_draw(ts_cage *c, int n)
+{
+    return (int)ts_cage_chance(c, (uint64_t)n);
 }
 
 const void *ts_cage_args(const ts_cage *c, int slot)

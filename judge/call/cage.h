@@ -22,12 +22,13 @@ typedef struct ts_cage_plan {
     const ts_task *task;
     int            n_slots;
     const ts_case *slot[TS_MAX_SLOTS]; /* must outlive the cage */
-    bool           aligned;            /* buffers aligned as by an allocator: for timing */
-    int            n_threads;
-    size_t         memory_bytes;    /* its own: heap and stacks, or the object's data */
-    size_t         workspace_bytes; /* the most it may request */
-    int            limit_ms;        /* of one call */
-    int           *n_returned;      /* counts the outputs of ts_cage_call; NULL: not counted */
+    uint64_t seed[TS_MAX_SLOTS]; /* from which their buffers' places are drawn: of the inputs */
+    bool     aligned;            /* buffers aligned as by an allocator: for timing */
+    int      n_threads;          /* of the pool, and the most cores */
+    size_t   memory_bytes;       /* its own: heap and stacks, or the object's data */
+    size_t   workspace_bytes;    /* the most it may request */
+    int      limit_ms;           /* of one call */
+    int     *n_returned;         /* counts the outputs of ts_cage_call; NULL: not counted */
 } ts_cage_plan;
 
 typedef enum ts_end {
@@ -43,7 +44,8 @@ typedef enum ts_end {
 enum { TS_ATTEMPTS = 3 }; /* at what the machine disturbs; then the verdict is ERROR */
 
 typedef struct ts_call {
-    double    ns;     /* from go to done plus any head start, by the judge's clock */
+    double ns;        /* from go to done plus any head start, by the judge's clock; on a device by
+                         the device's, until it was free */
     double    own_ns; /* from go to done, without the time in which it got no core */
     ts_status status; /* as the process reports it */
     ts_end    end;
@@ -56,11 +58,12 @@ typedef struct ts_call {
     bool      broken;        /* a failure of the judge or the device; see text */
     bool      too_large;     /* requested more workspace than allowed */
     double    lead_ns;       /* before go, with most of the inputs visible */
+    double    away_ns;       /* part of it in which the machine did not let the judge run */
     int       n_wakes;       /* in that time */
     double    cpu_before_ns; /* between thawing and arming */
     double    after_ns, cpu_after_ns; /* from done until it was frozen */
     double    cpu_outside_ns;         /* beyond what its threads could use from go to done */
-    double    free_ns;                /* on a device: from done until the judge's kernel runs */
+    double    free_ns;                /* on a device: from done until it was free */
     size_t    workspace_bytes;
     char      text[256];        /* one line on how it ended */
     char      stderr_tail[256]; /* raw: escape before printing */
@@ -79,7 +82,9 @@ void     ts_cage_stop(ts_cage **c);
 /* Draws the inputs of a slot in place and returns its args, for the oracle. */
 const void *ts_cage_fill(ts_cage *c, int slot, uint64_t seed);
 /* Copies the inputs from another arena instead: of this case, or of one with the same buffers. */
-void            ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *from);
+void ts_cage_fill_like(ts_cage *c, int slot, const ts_case *of, const ts_arena *from);
+/* One of n slots, by the cage's own random numbers. */
+int             ts_cage_draw(ts_cage *c, int n);
 const void     *ts_cage_args(const ts_cage *c, int slot);
 const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
 
@@ -88,6 +93,10 @@ const ts_arena *ts_cage_arena(const ts_cage *c, int slot);
  * unchanged. args and x: NULL for the slot's own. */
 bool ts_cage_call(ts_cage *c, int slot, ts_call *r);
 bool ts_cage_call_with(ts_cage *c, int slot, const void *args, const ts_exec *x, ts_call *r);
+
+/* ts_exec.n_threads of the slot's calls from now on, the workspace query included; 0: the plan's.
+ * The pool and the cores stay as planned. */
+void ts_cage_threads(ts_cage *c, int slot, int n_threads);
 
 /* Queries how much workspace the slot's calls need; they get that much. */
 bool ts_cage_workspace(ts_cage *c, int slot, ts_call *r);

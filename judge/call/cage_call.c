@@ -60,13 +60,6 @@ typedef struct line {
     unsigned char  kept[LINE];
 } line;
 
-static double own_cpu_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
-}
-
 static void ring(ts_cage *c, uint32_t signal, bool wake)
 {
     __atomic_store_n(&c->control->signal, signal, __ATOMIC_SEQ_CST);
@@ -137,33 +130,47 @@ static int threads_of(const ts_cage *c)
     return c->plan.n_threads > 0 ? c->plan.n_threads : 1;
 }
 
+void ts_cage_threads(ts_cage *c, int slot, int n_threads)
+{
+    c->slot[slot].n_threads = n_threads;
+}
+
 void ts_cage_exec(const ts_cage *c, int slot, ts_exec *x)
 {
     const size_t n = c->slot[slot].workspace_bytes;
-    *x = (ts_exec) {
-        .device = TS_CPU, .n_threads = threads_of(c), .deterministic = 1, .workspace_bytes = n
-    };
-    if (n) x->workspace = c->workspace_hi - (c->plan.aligned ? (n + 63) / 64 * 64 : n);
+    *x = (ts_exec) { .device = TS_CPU,
+                     .n_threads = c->slot[slot].n_threads ? c->slot[slot].n_threads : threads_of(c),
+                     .deterministic = 1,
+                     .workspace_bytes = n };
+    if (n) x->workspace = c->workspace_hi - ts_arena_beyond(&c->slot[slot].arena, n) - n;
 }
 
-/* Including the band of a page before it. */
-static void poison_workspace(const ts_cage *c, unsigned char *p)
+/* Including the bands on both sides. */
+static void poison_workspace(const ts_cage *c, unsigned char *p, size_t n)
 {
-    memset(p, TS_POISON, (size_t)(c->workspace_hi - p));
-    memset(p - ts_page(), TS_BAND, ts_page());
+    unsigned char *const lo = ts_cage_workspace_from(c, p);
+    memset(lo, TS_BAND, (size_t)(p - lo));
+    memset(p, TS_POISON, n);
+    memset(p + n, TS_BAND, (size_t)(c->workspace_hi - p) - n);
 }
 
-static void look_at_workspace(const unsigned char *p, ts_call *r)
+static void look_at_workspace(const ts_cage *c, unsigned char *p, size_t n, ts_call *r)
 {
-    for (const unsigned char *b = p - ts_page(); b < p; b++)
-        if (*b != TS_BAND) r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
+    if (!ts_band_holds(ts_cage_workspace_from(c, p), p))
+        r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
+    else if (!ts_band_holds(p + n, c->workspace_hi))
+        r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
 }
 
 static void blame(const ts_cage *c, const ts_slot *s, ts_call *r)
 {
-    const uintptr_t at = c->control->fault.address, hi = (uintptr_t)c->workspace_hi;
+    const uintptr_t at = c->control->fault.address, lo = (uintptr_t)c->workspace_lo,
+                    hi = (uintptr_t)c->workspace_hi;
     if (r->end != TS_END_CRASH || (r->signal != SIGSEGV && r->signal != SIGBUS)) return;
-    if (at - hi < ts_page()) r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    if (at - hi < TS_GUARD_BYTES)
+        r->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    else if (lo - 1 - at < TS_GUARD_BYTES)
+        r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
     else ts_arena_blame(&s->arena, at, c->control->fault.write, &r->flaw);
 }
 
@@ -204,14 +211,24 @@ typedef struct moments {
     int    rest; /* RESTS, unless it was held and did not */
 } moments;
 
+/* The judge runs from arming to go, except while the machine gives its core to others. Where judge
+ * and entrant share a core, the entrant is one of these: its part is exact, since it does not run
+ * now, and is its own. */
+static double away_ns(const ts_cage *c, const moments *m, const ts_call *r)
+{
+    const double own = c->shares_core ? ts_cage_cpu_ns(c) - m->cpu - r->cpu_before_ns : 0;
+    return fmax(0, m->go - m->arm - m->spun - own);
+}
+
 /* Keeps the lines of outputs as they are at done, before anything else. */
 static int await_done(ts_cage *c, const moments *m, line *seen, int n_seen, ts_call *r)
 {
-    ts_watch  w = ts_watch_from(m->go, m->cpu, "R");
-    const int came =
-        ts_in_python(c->plan.class)
-            ? ts_cage_await_byte(c, c->plan.limit_ms, &w)
-            : ts_cage_await(c, &c->control->done, c->signal, SPIN_NS, c->plan.limit_ms * 1e6, &w);
+    ts_watch     w = ts_watch_from(m->go, m->cpu, "R");
+    const double spin = ts_on_gpu(c->plan.class) && !c->shares_core ? SPIN_NS : 0;
+    const int    came =
+        ts_by_bytes(c->plan.class)
+               ? ts_cage_await_byte(c, spin, c->plan.limit_ms, &w)
+               : ts_cage_await(c, &c->control->done, c->signal, SPIN_NS, c->plan.limit_ms * 1e6, &w);
     r->ns = ts_now_ns() - m->go;
     ts_awake_end();
     for (int i = 0; i < n_seen; i++) memcpy(seen[i].kept, seen[i].at, seen[i].n);
@@ -240,18 +257,64 @@ static int settle(ts_cage *c, int verb, moments *m, ts_call *r)
     r->after_ns = ts_now_ns() - m->done;
     if (!frozen) return TS_WORD_DEAD;
     r->cpu_after_ns = ts_cage_cpu_ns(c) - cpu;
-    const double away = c->spin ? lead - m->spun : 0;
+    const double away = c->spin ? r->away_ns : 0;
     const double kept = fmax(away, fmax(0, m->go - m->ready - USUAL_NS));
     r->disturbed = verb != TS_VERB_RUN || away > strike_ns || m->rest == UNKNOWN;
     r->cpu_outside_ns = ts_cage_cpu_ns(c) - m->cpu - cores * r->ns - kept - (cores - 1) * lead;
     return TS_WORD_CAME;
 }
 
-/* Thaws the process, arms it, signals go and waits for its reply. */
-static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int *n_hidden,
-                   line *seen, int n_seen, ts_call *r)
+/* Before all others on its core, from arming to done, where the system permits: while the judge is
+ * away from its core, an entrant can work before go, which a correct one does not. Never on a core
+ * that the entrant needs. */
+static void go_first(const ts_cage *c, bool first)
 {
-    const bool python = ts_in_python(c->plan.class);
+    static int               usual = -1;
+    const struct sched_param p = { .sched_priority = first };
+    if (c->shares_core || c->keeper) return;
+    if (usual < 0) usual = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    /* Without a privilege the flag cannot be taken back, nor then the priority. */
+    if (usual != SCHED_FIFO && usual != SCHED_RR)
+        sched_setscheduler(0, (first ? SCHED_FIFO : usual) | SCHED_RESET_ON_FORK, &p);
+}
+
+/* A call to be made. */
+typedef struct order {
+    int            slot, verb;
+    const void    *args; /* NULL: the slot's own */
+    const ts_exec *x;    /* NULL: as ts_cage_exec says */
+    bool           fresh;
+    line          *hidden, *seen;
+    int            n_hidden, n_seen;
+} order;
+
+/* Writes what the entrant is to do. On a device only at go: which of several slots is called shall
+ * not be known while their buffers are laid out. */
+static void give_order(ts_cage *c, const order *o)
+{
+    const ts_slot *s = &c->slot[o->slot];
+    unsigned char *to = c->control->args[o->slot];
+    memcpy(to, o->args ? o->args : s->args, c->plan.task->args_bytes);
+    if (c->keeper) ts_gpu_point(c, o->slot, to);
+    if (o->x) c->control->call.exec = *o->x;
+    else ts_cage_exec(c, o->slot, &c->control->call.exec);
+    if (c->keeper) c->control->call.exec.device = TS_CUDA;
+    c->control->call.verb = (uint32_t)o->verb;
+    c->control->call.slot = (uint32_t)o->slot;
+}
+
+/* What the entrant hears go by. */
+static bool say_go(ts_cage *c)
+{
+    if (ts_by_bytes(c->plan.class)) return send(c->signal_fd, "g", 1, MSG_NOSIGNAL) == 1;
+    ring(c, c->signal, !c->spin);
+    return true;
+}
+
+/* Thaws the process, arms it, signals go and waits for its reply. */
+static int perform(ts_cage *c, order *o, ts_call *r)
+{
+    const bool python = ts_in_python(c->plan.class), timed = c->keeper && o->verb == TS_VERB_RUN;
     moments    m = { .cpu = ts_cage_cpu_ns(c), .rest = RESTS };
     /* Entrants of other classes may have threads that legitimately spin for work. */
     m.held = c->plan.class == TS_SEALED &&
@@ -263,8 +326,9 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
         r->early = m.rest == RESTLESS;
         r->cpu_before_ns = ts_cage_cpu_ns(c) - m.cpu; /* exact, if it sleeps */
     }
+    go_first(c, true);
     m.arm = ts_now_ns();
-    const double arm_cpu_ns = own_cpu_ns();
+    const double arm_cpu_ns = ts_thread_cpu_ns();
     if (!python) ring(c, c->signal - 1, m.held);
     if (!m.held) ts_cage_thaw(c);
     if (!python) {
@@ -274,26 +338,29 @@ static int perform(ts_cage *c, int slot, int verb, bool fresh, line *hidden, int
         if (ready != TS_WORD_CAME) return ready;
     }
     m.ready = ts_now_ns();
-    if (python) hear_out(c->signal_fd);
-    if (c->keeper && verb == TS_VERB_RUN) {
-        const int laid = ts_gpu_lay(c, slot, fresh, r);
+    if (ts_by_bytes(c->plan.class)) hear_out(c->signal_fd);
+    if (timed) {
+        const int laid = ts_gpu_lay(c, o->slot, o->fresh, r);
         if (laid != TS_WORD_CAME) return laid;
     }
     for (uint64_t i = ts_cage_chance(c, 64); i; i--) ts_cage_relax(c);
     /* Read before go: a core that is lost in between was not used, and belongs to away. */
-    m.spun = own_cpu_ns() - arm_cpu_ns;
-    reveal(hidden, n_hidden);
+    m.spun = ts_thread_cpu_ns() - arm_cpu_ns;
+    reveal(o->hidden, &o->n_hidden);
+    if (c->keeper) give_order(c, o);
     m.go = ts_now_ns();
     r->lead_ns = m.go - m.arm + r->cpu_before_ns;
+    r->away_ns = away_ns(c, &m, r);
     r->n_wakes = m.held ? 2 : 1;
-    if (!python) ring(c, c->signal, !c->spin);
-    else if (send(c->signal_fd, "g", 1, MSG_NOSIGNAL) != 1) return TS_WORD_DEAD;
+    if (timed) ts_gpu_go(c);
+    if (!say_go(c)) return TS_WORD_DEAD;
     ts_awake_go();
-    const int came = await_done(c, &m, seen, n_seen, r);
+    const int came = await_done(c, &m, o->seen, o->n_seen, r);
+    go_first(c, false);
     m.done = m.go + r->ns;
     if (came != TS_WORD_CAME) return came;
-    if (c->keeper && verb == TS_VERB_RUN) ts_gpu_free(c, m.done, r);
-    return settle(c, verb, &m, r);
+    if (timed) ts_gpu_done(c, r);
+    return settle(c, o->verb, &m, r);
 }
 
 /* Once thawed, it sees its inputs except the hidden lines, and may have replaced the runner: so the
@@ -365,23 +432,12 @@ static void confirm(ts_cage *c, ts_call *r)
              "the machine is too busy: CPU times outside calls are not repeatable");
 }
 
-/* Writes a slot's order. Returns whether the slot was refilled. */
-static bool give_orders(ts_cage *c, int slot, const void *args)
-{
-    ts_slot       *s = &c->slot[slot];
-    unsigned char *to = c->control->args[slot];
-    const bool     fresh = s->fresh;
-    if (!fresh) ts_arena_reset(&s->arena);
-    s->fresh = false;
-    memcpy(to, args ? args : s->args, c->plan.task->args_bytes);
-    if (c->keeper) ts_gpu_point(c, slot, to);
-    return fresh;
-}
-
 static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec *x, ts_call *r)
 {
     static line hidden[MAX_LINES], seen[MAX_LINES];
     ts_slot    *s = &c->slot[slot];
+    ts_exec     own;
+    order       o = { slot, verb, args, x, .fresh = s->fresh, .hidden = hidden, .seen = seen };
     if (!ts_cage_freeze(c)) {
         if (c->killed > TS_KILLED_HANG) return ts_cage_end(c, TS_WORD_DEAD, r), false;
         *r = (ts_call) { .end = TS_END_EXIT, .text = "the process has already ended" };
@@ -391,28 +447,30 @@ static bool ask(ts_cage *c, int slot, int verb, const void *args, const ts_exec 
     *c->err = 0; /* of this call alone */
     const bool gpu = c->keeper != NULL;
     if (!gpu) ts_threads_spread(c->pid, &c->spread);
-    const bool fresh = give_orders(c, slot, args);
-    ts_cage_exec(c, slot, &c->control->call.exec);
-    unsigned char *const workspace = gpu ? NULL : c->control->call.exec.workspace;
+    if (!s->fresh) ts_arena_reset(&s->arena);
+    s->fresh = false;
+    ts_cage_exec(c, slot, &own);
+    unsigned char *const workspace = gpu ? NULL : own.workspace;
     ts_cage_take_workspace(c, workspace);
-    if (workspace) poison_workspace(c, workspace);
-    if (x) c->control->call.exec = *x;
-    c->control->call.verb = (uint32_t)verb;
-    c->control->call.slot = (uint32_t)slot;
-    if (gpu) c->control->call.exec.device = TS_CUDA;
+    const size_t n_workspace = s->workspace_bytes;
+    if (workspace) poison_workspace(c, workspace, n_workspace);
     memset(&c->control->fault, 0, sizeof c->control->fault);
     /* On a device the keeper writes the inputs after ready, so nothing needs to be hidden. */
-    const int n_seen = gpu ? 0 : choose_outputs(c, s, seen);
-    int       n_hidden = gpu ? 0 : hide(c, s, hidden);
+    if (!gpu) {
+        give_order(c, &o);
+        o.n_seen = choose_outputs(c, s, seen);
+        o.n_hidden = hide(c, s, hidden);
+    }
     /* Timed calls find their cores awake, including those of threads that they wake. */
     if (c->plan.aligned && !gpu && !c->shares_core) ts_awake_begin(&c->cores);
-    const int came = perform(c, slot, verb, fresh, hidden, &n_hidden, seen, n_seen, r);
-    conclude(c, came, seen, n_seen, r);
+    const int came = perform(c, &o, r);
+    go_first(c, false);
+    conclude(c, came, seen, o.n_seen, r);
     if (gpu && came == TS_WORD_CAME && verb == TS_VERB_RUN) ts_gpu_fetch(c, slot, r);
-    r->ns += gpu ? c->shown_ns : head_start_ns(c, s, r);
-    reveal(hidden, &n_hidden); /* in case go was never signalled */
+    if (!gpu) r->ns += head_start_ns(c, s, r);
+    reveal(hidden, &o.n_hidden); /* in case go was never signalled */
     blame(c, s, r);
-    if (workspace && came == TS_WORD_CAME) look_at_workspace(workspace, r);
+    if (workspace && came == TS_WORD_CAME) look_at_workspace(c, workspace, n_workspace, r);
     if (came == TS_WORD_CAME) ts_cage_look_beside(c, s, workspace, r);
     confirm(c, r);
     return !*ts_call_reason(r);

@@ -15,7 +15,8 @@
 typedef struct ts_slot {
     const ts_case *c;
     ts_arena       arena;
-    bool           fresh; /* filled since the last call */
+    bool           fresh;     /* filled since the last call */
+    int            n_threads; /* see ts_cage_threads */
     size_t         workspace_bytes;
     unsigned char  args[TS_CALL_ARGS] __attribute__((aligned(16)));
 } ts_slot;
@@ -59,8 +60,11 @@ struct ts_cage {
     char           err[256];
     ts_slot        slot[TS_MAX_SLOTS];
     /* On a device. */
-    ts_keeper      *keeper;
-    double          shown_ns; /* before this call, if another process used the device meanwhile */
+    ts_keeper *keeper;
+    /* Another process used the device while inputs were laid out: at the first attempt, the last.
+     */
+    bool            was_busy, is_busy, is_unsure;
+    double          device_ns;         /* class sealed-gpu: of this call, by the device's events */
     int             n_before, n_after; /* calls before or after which the device was busy */
     const ts_arena *kept[TS_MAX_SLOTS];
 };
@@ -70,6 +74,8 @@ struct ts_cage {
 /* Frees the pages of the workspace except the granted part, which begins there (NULL: none); and
  * tells after a call whether the rest, or a gap between distant rows, has pages. */
 void ts_cage_take_workspace(ts_cage *c, unsigned char *granted);
+/* Where its pages begin if that part is granted: a band of at least a page before it. */
+unsigned char *ts_cage_workspace_from(const ts_cage *c, unsigned char *granted);
 void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r);
 
 /* ---- gpu_call.c: the device's part of a call ---- */
@@ -79,10 +85,15 @@ void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args);
 /* Before the first call; false: it uses too much device memory. */
 bool ts_gpu_weigh(ts_cage *c, char *why, size_t n);
 int  ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r); /* TS_WORD_* */
-void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r);
+void ts_gpu_go(ts_cage *c);                                    /* at go */
+void ts_gpu_done(ts_cage *c, ts_call *r);                      /* at done; waits for the device */
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r);
 
 /* ---- cage_watch.c: the entrant's own part of a wait ---- */
+
+/* The judge looks every few milliseconds. If more time than this has passed since it last did, it
+ * was stopped, or without a core, and does not know what the entrant did meanwhile. */
+#define TS_ABSENT_NS 500e6
 
 /* Threads in these states wait for the machine: "R", and "D" while files are read. */
 typedef struct ts_watch {
@@ -108,7 +119,7 @@ enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD, TS_WORD_BUSY };
 /* Limits are of the entrant's own time. */
 int  ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_ns, double limit_ns,
                    ts_watch *w);
-int  ts_cage_await_byte(ts_cage *c, int limit_ms, ts_watch *w);
+int  ts_cage_await_byte(ts_cage *c, double spin_ns, int limit_ms, ts_watch *w);
 void ts_cage_kill_as(ts_cage *c, ts_killed why);
 bool ts_cage_alive(ts_cage *c); /* reaps */
 void ts_cage_end(ts_cage *c, int came, ts_call *r);

@@ -76,15 +76,29 @@ void ts_cage_kill(ts_cage *c)
     ts_cage_kill_as(c, TS_KILLED_END);
 }
 
-/* Why a process that received SIGSTOP still runs; TS_KILLED_NOT: not known yet. */
-static ts_killed why_loose(const ts_cage *c, double since_ns, double cpu_ns, double *runnable_ns)
+/* Since a process received SIGSTOP. */
+typedef struct loose {
+    double begin, cpu, last, stuck; /* stuck: how long no thread was seen runnable or stopped */
+} loose;
+
+static loose loose_from_now(const ts_cage *c)
 {
     const double now = ts_now_ns();
-    if (ts_cage_cpu_ns(c) - cpu_ns > LOOSE_CPU_NS) return TS_KILLED_LOOSE;
-    if (ts_cage_threads_in(c, "R")) *runnable_ns = now;
+    return (loose) { .begin = now, .cpu = ts_cage_cpu_ns(c), .last = now };
+}
+
+/* Why it still runs; TS_KILLED_NOT: not known yet. While the judge itself is stopped, or has no
+ * core, it sees nothing. */
+static ts_killed why_loose(const ts_cage *c, loose *l)
+{
+    const double now = ts_now_ns(), past = now - l->last;
+    l->last = now;
+    if (ts_cage_cpu_ns(c) - l->cpu > LOOSE_CPU_NS) return TS_KILLED_LOOSE;
+    if (ts_cage_threads_in(c, "RTt")) l->stuck = 0;
+    else if (past < TS_ABSENT_NS) l->stuck += past;
     /* A sealed entrant has no system call in which to wait like that. */
-    if (now - *runnable_ns > STUCK_NS && c->plan.class != TS_SEALED) return TS_KILLED_LOOSE;
-    return now - since_ns > FREEZE_MOST_NS ? TS_KILLED_BUSY : TS_KILLED_NOT;
+    if (l->stuck > STUCK_NS && c->plan.class != TS_SEALED) return TS_KILLED_LOOSE;
+    return now - l->begin > FREEZE_MOST_NS ? TS_KILLED_BUSY : TS_KILLED_NOT;
 }
 
 /* ---- classes with several processes ---- */
@@ -143,47 +157,43 @@ static int signal_others(const ts_cage *c, int sig, int *others)
 }
 
 /* Repeats until a pass finds no running process: a stopped one cannot start another. */
-static ts_killed stop_others(ts_cage *c, double since_ns, double cpu_ns)
+static ts_killed stop_others(ts_cage *c, loose *l)
 {
-    double    runnable = since_ns;
     ts_killed why = TS_KILLED_NOT;
     if (!ts_on_gpu(c->plan.class)) return why; /* the filter forbids other processes */
-    while (!why && signal_others(c, SIGSTOP, &c->n_others))
-        why = why_loose(c, since_ns, cpu_ns, &runnable);
+    while (!why && signal_others(c, SIGSTOP, &c->n_others)) why = why_loose(c, l);
     return why;
 }
 
 void ts_cage_stop_again(ts_cage *c)
 {
-    const double begin = ts_now_ns(), cpu = ts_cage_cpu_ns(c);
-    double       runnable = begin;
-    ts_killed    why = TS_KILLED_NOT;
+    loose     l = loose_from_now(c);
+    ts_killed why = TS_KILLED_NOT;
     while (c->pid && !why && !all_stopped(c->pid)) {
         kill(c->pid, SIGSTOP);
-        why = why_loose(c, begin, cpu, &runnable);
+        why = why_loose(c, &l);
     }
-    if (c->pid && !why) why = stop_others(c, begin, cpu);
+    if (c->pid && !why) why = stop_others(c, &l);
     if (why) ts_cage_kill_as(c, why);
 }
 
 bool ts_cage_freeze(ts_cage *c)
 {
     if (!c->pid || c->frozen) return c->pid != 0;
-    const double begin = ts_now_ns(), cpu = ts_cage_cpu_ns(c);
-    double       runnable = begin;
-    ts_killed    why = TS_KILLED_NOT;
+    loose     l = loose_from_now(c);
+    ts_killed why = TS_KILLED_NOT;
     kill(c->pid, SIGSTOP);
     while (!why) {
         siginfo_t i = { 0 };
         /* Reported once its last thread has stopped. */
         if (!waitid(P_PID, (id_t)c->pid, &i, WSTOPPED | WNOHANG) && i.si_pid) {
-            if ((why = stop_others(c, begin, cpu))) break;
+            if ((why = stop_others(c, &l))) break;
             return c->frozen = true;
         }
         if (!ts_cage_alive(c)) return false;
-        if (ts_now_ns() - begin > LOOK_NS) ts_nap(NAP_NS);
+        if (ts_now_ns() - l.begin > LOOK_NS) ts_nap(NAP_NS);
         else ts_cage_relax(c);
-        if (ts_now_ns() - begin > SPARE_NS) why = why_loose(c, begin, cpu, &runnable);
+        if (ts_now_ns() - l.begin > SPARE_NS) why = why_loose(c, &l);
     }
     ts_cage_kill_as(c, why);
     return false;
@@ -298,16 +308,30 @@ int ts_cage_await(ts_cage *c, const uint32_t *word, uint32_t want, double spin_n
     }
 }
 
-/* Class python: the byte that signals done. */
-int ts_cage_await_byte(ts_cage *c, int limit_ms, ts_watch *w)
+/* The byte that signals done; in class sealed-gpu with the time by the device's clock, which no
+ * code of the entrant's can have sent. */
+static bool hears_done(ts_cage *c)
+{
+    char          said[1 + sizeof(double)];
+    const size_t  want = c->plan.class == TS_GPU_SEALED ? sizeof said : 1;
+    const ssize_t n = recv(c->signal_fd, said, want, MSG_DONTWAIT);
+    if (n != (ssize_t)want) return false;
+    if (want > 1) memcpy(&c->device_ns, said + 1, sizeof c->device_ns);
+    return true;
+}
+
+int ts_cage_await_byte(ts_cage *c, double spin_ns, int limit_ms, ts_watch *w)
 {
     struct pollfd p = { .fd = c->signal_fd, .events = POLLIN };
-    char          byte;
+    while (ts_now_ns() - w->begin < spin_ns) {
+        if (hears_done(c)) return TS_WORD_CAME;
+        if (c->n_cores < 2) sched_yield(); /* to the keeper */
+    }
     for (int n; (n = poll(&p, 1, LISTEN_MS)) != 1;) {
         const int over = n < 0 ? TS_WORD_CAME : is_over(c, w, limit_ms * 1e6);
         if (over) return over;
     }
-    if (recv(c->signal_fd, &byte, 1, MSG_DONTWAIT) == 1) return TS_WORD_CAME;
+    if (hears_done(c)) return TS_WORD_CAME;
     /* It closed its descriptors, perhaps because it is ending. */
     while (ts_cage_alive(c)) {
         const int over = is_over(c, w, limit_ms * 1e6);

@@ -79,10 +79,15 @@ static unsigned char *page_down(unsigned char *p)
     return (unsigned char *)((uintptr_t)p / ts_page() * ts_page());
 }
 
-/* The workspace has pages for its band and the granted part only. */
+unsigned char *ts_cage_workspace_from(const ts_cage *c, unsigned char *granted)
+{
+    return granted ? page_down(granted - ts_page()) : c->workspace_hi;
+}
+
+/* The workspace has pages for its bands and the granted part only. */
 void ts_cage_take_workspace(ts_cage *c, unsigned char *granted)
 {
-    unsigned char *const end = granted ? page_down(granted - ts_page()) : c->workspace_hi;
+    unsigned char *const end = ts_cage_workspace_from(c, granted);
     if (c->keeper || c->workspace_lo >= end) return;
     fallocate(c->out_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, c->workspace_lo - c->region,
               end - c->workspace_lo);
@@ -90,7 +95,7 @@ void ts_cage_take_workspace(ts_cage *c, unsigned char *granted)
 
 void ts_cage_look_beside(const ts_cage *c, const ts_slot *s, unsigned char *granted, ts_call *r)
 {
-    unsigned char *const end = granted ? page_down(granted - ts_page()) : c->workspace_hi;
+    unsigned char *const end = ts_cage_workspace_from(c, granted);
     if (c->keeper || r->flaw.fault) return;
     if (has_page(c, c->out_fd, c->workspace_lo, end))
         r->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };

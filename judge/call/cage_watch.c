@@ -69,7 +69,8 @@ double ts_watch_own_ns(const ts_cage *c, ts_watch *w)
     const double now = ts_now_ns(), past = now - w->last;
     if (past < SAMPLE_NS) return own_part(c, w) + past;
     const double cpu = ts_cage_cpu_ns(c);
-    w->waited += fmax(0, ts_cage_threads_in(c, w->states) * past - (cpu - w->last_cpu));
+    const double n = past > TS_ABSENT_NS ? c->n_cores : ts_cage_threads_in(c, w->states);
+    w->waited += fmax(0, n * past - (cpu - w->last_cpu));
     w->last = now, w->last_cpu = cpu;
     return own_part(c, w);
 }

@@ -2,7 +2,8 @@
 /* gpu_call.c - the device's part of a call.
  *
  * The keeper writes inputs between ready and go, and reads outputs after done. An entrant with a
- * kernel running at either time makes the keeper wait, which is detected. */
+ * kernel running at either time makes the keeper wait, which is detected. Between go and done the
+ * keeper measures by the device's clock, see keep_gate.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +12,7 @@
 
 static size_t workspace_of(const ts_cage *c, int slot)
 {
-    const size_t n = c->slot[slot].workspace_bytes;
-    return (n + TS_WORKSPACE_ALIGN - 1) / TS_WORKSPACE_ALIGN * TS_WORKSPACE_ALIGN;
+    return c->slot[slot].workspace_bytes;
 }
 
 void ts_gpu_point(const ts_cage *c, int slot, unsigned char *args)
@@ -58,36 +58,58 @@ static bool takes_too_much(ts_cage *c, const ts_kept_word *w, char *text, size_t
 bool ts_gpu_weigh(ts_cage *c, char *why, size_t n)
 {
     ts_kept_word w;
-    ts_keeper_probe(c->keeper, &w);
+    ts_keeper_weigh(c->keeper, &w);
     return !w.ok || !takes_too_much(c, &w, why, n);
 }
 
-/* If another process used the device before a call, the time since then counts too. If that was
- * chance, this call is just a disturbed measurement. */
+/* Whether the end of a call is enqueued ahead: a timed call of a class that the device does not
+ * time itself. */
+static unsigned how_to_lay(const ts_cage *c, bool fresh)
+{
+    const unsigned timed = c->plan.aligned ? TS_LAY_TIMED : 0;
+    const unsigned ahead = timed && c->plan.class != TS_GPU_SEALED ? TS_LAY_AHEAD : 0;
+    return timed | ahead | (fresh ? TS_LAY_FRESH : 0);
+}
+
+/* If another process used the device before a call, the time since the layout counts too. If that
+ * was chance, this call is just a disturbed measurement. */
 int ts_gpu_lay(ts_cage *c, int slot, bool fresh, ts_call *r)
 {
-    ts_kept_word w;
-    ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
+    ts_kept_word   w;
+    const unsigned how = how_to_lay(c, fresh);
+    ts_keeper_lay(c->keeper, slot, how, workspace_of(c, slot), &w);
     if (lost(&w, r)) return TS_WORD_NOT;
-    c->shown_ns = w.busy && c->plan.class != TS_GPU_SEALED ? w.shown_ns : 0;
-    if (w.busy) { /* perhaps another entrant: stop them all, and retry with the same inputs
-                   */
+    c->was_busy = c->is_busy = w.busy;
+    c->is_unsure = w.unsure;
+    if (w.busy) { /* perhaps another entrant: stop them all, and retry with the same inputs */
         ts_cage_stop_rivals(c);
-        ts_keeper_lay(c->keeper, slot, fresh, workspace_of(c, slot), &w);
+        ts_keeper_lay(c->keeper, slot, how | TS_LAY_ANYWAY, workspace_of(c, slot), &w);
         if (lost(&w, r)) return TS_WORD_NOT;
+        c->is_busy = w.busy;
+        c->is_unsure = w.unsure;
     }
     c->n_free = w.n_free;
-    c->n_before += w.busy;
-    if (again_and_again(c, c->n_before)) r->early = true;
     return TS_WORD_CAME;
 }
 
-/* Probe first: a kernel that still runs could end during any other step. */
-void ts_gpu_free(ts_cage *c, double done_ns, ts_call *r)
+void ts_gpu_go(ts_cage *c)
+{
+    ts_keeper_go(c->keeper);
+}
+
+/* A sealed entrant is timed by the device's events, others by the keeper. */
+void ts_gpu_done(ts_cage *c, ts_call *r)
 {
     ts_kept_word w;
-    ts_keeper_probe(c->keeper, &w);
-    r->free_ns = ts_now_ns() - done_ns;
+    ts_keeper_done(c->keeper, &w);
+    if (lost(&w, r)) return;
+    const bool unsure = c->is_unsure || w.unsure, busy = c->was_busy || w.busy;
+    c->n_before += c->is_busy || w.busy;
+    if (again_and_again(c, c->n_before)) r->early = true;
+    r->free_ns = w.free_ns;
+    r->ns = c->plan.class == TS_GPU_SEALED ? c->device_ns
+                                           : w.span_ns + (busy || unsure ? w.shown_ns : 0);
+    r->away_ns = unsure ? w.shown_ns : 0;
 }
 
 void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
@@ -102,6 +124,4 @@ void ts_gpu_fetch(ts_cage *c, int slot, ts_call *r)
     if (r->early || r->late)
         snprintf(r->text, sizeof r->text, "work ran on the device %s the call, in %d of %d calls",
                  r->early ? "before" : "after", r->early ? c->n_before : c->n_after, c->n_calls);
-    /* No code of a sealed entrant can have written this. */
-    if (c->plan.class == TS_GPU_SEALED) r->ns = c->control->answer.device_ns;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hide.c - finds what this machine has of the project, so that no Python entrant can load it.
+/* hide.c - finds what this machine has of the project, so that no entrant can load it.
  *
- * A Python entrant may read the system's folders and the interpreter's (judge/cage/reach.c). If the
- * library is installed there, the entrant could call it. Everything in these folders whose name
- * contains "touchstone" is listed: the cage mounts something empty over each. The folders are
- * searched once per interpreter. */
+ * Host code may read the system's folders (judge/cage/seal.c), a Python entrant the interpreter's
+ * too (judge/cage/reach.c). If the library is installed there, the entrant could call it.
+ * Everything in these folders whose name contains "touchstone" is listed: the cage mounts something
+ * empty over each. The folders are searched once, and once per interpreter. */
 #define _GNU_SOURCE
 #include "hide.h"
 
@@ -66,10 +66,13 @@ static bool search(char *const *roots, const char *python, const char *resolved,
 
 bool ts_hide_list(const char *python, char list[TS_CALL_HIDDEN])
 {
-    static char known[PATH], found[TS_CALL_HIDDEN];
-    static bool ok;
-    char        root[ROOTS][PATH], resolved[PATH], *roots[ROOTS + 1] = { 0 };
-    if (strcmp(known, python) || !*python) {
+    static struct {
+        bool searched, ok;
+        char python[PATH], list[TS_CALL_HIDDEN];
+    } known[2], *k; /* without and with an interpreter */
+    char root[ROOTS][PATH], resolved[PATH], *roots[ROOTS + 1] = { 0 };
+    k = &known[*python != 0];
+    if (!k->searched || strcmp(k->python, python)) {
         int n = add_root(root, 0, "/usr", 0);
         n = add_root(root, n, "/lib", 0);
         n = add_root(root, n, "/lib64", 0);
@@ -82,10 +85,11 @@ bool ts_hide_list(const char *python, char list[TS_CALL_HIDDEN])
             n = add_root(root, n, place, 0);
         }
         for (int i = 0; i < n; i++) roots[i] = root[i];
-        memset(found, 0, sizeof found);
-        snprintf(known, sizeof known, "%s", python);
-        ok = search(roots, python, resolved, found, sizeof found);
+        memset(k->list, 0, sizeof k->list);
+        snprintf(k->python, sizeof k->python, "%s", python);
+        k->ok = search(roots, python, resolved, k->list, sizeof k->list);
+        k->searched = true;
     }
-    memcpy(list, found, sizeof found);
-    return ok;
+    memcpy(list, k->list, sizeof k->list);
+    return k->ok;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hide.h - what this machine has of the project where a Python entrant could read it. */
+/* hide.h - what this machine has of the project where an entrant could read it. */
 #ifndef TS_HIDE_H
 #define TS_HIDE_H
 
@@ -7,7 +7,8 @@
 
 #include "call.h"
 
-/* Files and folders, each ended by a 0, the list by another. False if it does not fit. */
+/* `python` is "" if the entrant has no interpreter. Files and folders, each ended by a 0, the list
+ * by another. False if it does not fit. */
 bool ts_hide_list(const char *python, char list[TS_CALL_HIDDEN]);
 
 #endif

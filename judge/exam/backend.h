@@ -25,8 +25,8 @@ typedef struct ts_backend {
 
 extern const ts_backend ts_backend_cpu, ts_backend_cuda;
 
-/* Queries the function for the size of its workspace. */
-void ts_session_workspace(ts_session *s);
+/* Queries the function for the size of its workspace, with the args of the order's call. */
+void ts_session_workspace(ts_session *s, const ts_order *o);
 /* Calls the function, after spoiling the args if the order says so. */
 void ts_session_call(ts_session *s, const ts_order *o);
 

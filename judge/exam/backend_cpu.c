@@ -13,7 +13,7 @@
 #include "ceiling.h"
 #include "clock.h"
 
-static unsigned char *workspace_map;
+static unsigned char *workspace_map, *workspace_lo, *workspace_hi; /* lo .. hi: without guards */
 static size_t         workspace_map_bytes;
 
 static void drop_workspace(ts_session *s)
@@ -23,43 +23,47 @@ static void drop_workspace(ts_session *s)
     s->exec.workspace = NULL;
 }
 
-/* Exactly as many bytes as the function requested, poisoned, ending at a guard page. For timing
- * they begin at a page boundary, as from an allocator. */
+/* Exactly as many bytes as the function requested, poisoned, between bands and guards: a band of at
+ * least a page in front, none behind half of them. */
 static void take_workspace(ts_session *s)
 {
-    /* A band of at least a page precedes it. */
-    const size_t n = s->exec.workspace_bytes,
-                 pages = (n + ts_page() - 1) / ts_page() * ts_page() + ts_page();
+    const size_t n = s->exec.workspace_bytes, beyond = ts_arena_beyond(s->arena, n),
+                 pages = (n + beyond + ts_page() - 1) / ts_page() * ts_page() + ts_page();
     drop_workspace(s);
     if (!n) return;
-    workspace_map_bytes = pages + ts_page();
-    workspace_map =
-        mmap(NULL, workspace_map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (workspace_map == MAP_FAILED || mprotect(workspace_map + pages, ts_page(), PROT_NONE)) {
+    workspace_map_bytes = pages + 2 * TS_GUARD_BYTES;
+    workspace_map = mmap(NULL, workspace_map_bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    workspace_lo = workspace_map + TS_GUARD_BYTES;
+    workspace_hi = workspace_lo + pages;
+    if (workspace_map == MAP_FAILED || mprotect(workspace_lo, pages, PROT_READ | PROT_WRITE)) {
         s->reply->flaw = (ts_flaw) { .fault = TS_FAULT_CRASH, .what = "workspace" };
         snprintf(s->reply->text, sizeof s->reply->text, "out of memory for %zu bytes of", n);
+        if (workspace_map != MAP_FAILED) munmap(workspace_map, workspace_map_bytes);
         workspace_map = NULL;
         return;
     }
-    memset(workspace_map, TS_BAND, pages - n);
-    memset(workspace_map + pages - n, TS_POISON, n);
-    s->exec.workspace = workspace_map + pages - (s->arena->aligned ? (n + 63) / 64 * 64 : n);
+    unsigned char *const p = workspace_hi - beyond - n;
+    memset(workspace_lo, TS_BAND, pages);
+    memset(p, TS_POISON, n);
+    s->exec.workspace = p;
 }
 
 static void load(ts_session *s, const ts_order *o)
 {
-    (void)o;
     ts_arena_lock(s->arena);
-    ts_session_workspace(s);
+    ts_session_workspace(s, o);
     take_workspace(s);
 }
 
-static bool workspace_intact(const ts_session *s)
+static void look_at_workspace(ts_session *s)
 {
-    const unsigned char *p = workspace_map, *end = s->exec.workspace;
-    for (; workspace_map && p < end; p++)
-        if (*p != TS_BAND) return false;
-    return true;
+    const unsigned char *p = s->exec.workspace;
+    const ts_flaw        before = { .fault = TS_FAULT_BEFORE, .what = "workspace" },
+                  past = { .fault = TS_FAULT_PAST, .what = "workspace" };
+    if (!workspace_map) return;
+    if (!ts_band_holds(workspace_lo, p)) s->reply->flaw = before;
+    else if (!ts_band_holds(p + s->exec.workspace_bytes, workspace_hi)) s->reply->flaw = past;
 }
 
 static void flush_case(const ts_arena *m)
@@ -69,8 +73,10 @@ static void flush_case(const ts_arena *m)
 
 static void run(ts_session *s, const ts_order *o)
 {
-    if (workspace_map)
-        s->reply->workspace_end = (uintptr_t)workspace_map + workspace_map_bytes - ts_page();
+    if (workspace_map) {
+        s->reply->workspace_begin = (uintptr_t)workspace_lo;
+        s->reply->workspace_end = (uintptr_t)workspace_hi;
+    }
     cpu_set_t was;
     bool      apart = false;
     if (o->verb == TS_TIME) {
@@ -86,8 +92,7 @@ static void run(ts_session *s, const ts_order *o)
     s->reply->ns = ts_now_ns() - t0;
     if (apart) ts_awake_end();
     if (apart) ts_threads_free(getpid(), &was);
-    if (!workspace_intact(s))
-        s->reply->flaw = (ts_flaw) { TS_FAULT_BEFORE, "workspace", 0, 0, 0, 0, 0 };
+    look_at_workspace(s);
 }
 
 static void store(ts_session *s)

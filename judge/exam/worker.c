@@ -65,11 +65,15 @@ static void catch_faults(void)
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) sigaction(fatal[i], &act, NULL);
 }
 
-void ts_session_workspace(ts_session *s)
+void ts_session_workspace(ts_session *s, const ts_order *o)
 {
-    size_t n = 0;
+    unsigned char args[sizeof s->args];
+    size_t        n = 0;
+    memcpy(args, s->args, sizeof args);
+    /* The call's: a pointer that is NULL may choose another way than one that is not aligned. */
+    if (o->spoil == TS_NO_EMPTY) ts_arena_drop_empty(s->arena, args);
     s->reply->status = TS_OK;
-    if (s->function->workspace) s->reply->status = s->function->workspace(s->args, &s->exec, &n);
+    if (s->function->workspace) s->reply->status = s->function->workspace(args, &s->exec, &n);
     s->reply->workspace_bytes = s->exec.workspace_bytes = s->reply->status ? 0 : n;
 }
 
@@ -248,8 +252,11 @@ static void say_how_it_died(ts_worker *w, bool hung, ts_reply *reply)
     memcpy(reply->text, d->reply.text, sizeof reply->text);
     if (d->signal) snprintf(reply->text, sizeof reply->text, "signal %d", d->signal);
     if (d->signal != SIGSEGV && d->signal != SIGBUS) return;
-    if (d->reply.workspace_end && d->address - d->reply.workspace_end < ts_page())
+    const uintptr_t lo = d->reply.workspace_begin, hi = d->reply.workspace_end;
+    if (hi && d->address - hi < TS_GUARD_BYTES)
         reply->flaw = (ts_flaw) { .fault = TS_FAULT_PAST, .what = "workspace" };
+    else if (hi && lo - 1 - d->address < TS_GUARD_BYTES)
+        reply->flaw = (ts_flaw) { .fault = TS_FAULT_BEFORE, .what = "workspace" };
     else ts_arena_blame(w->arena, d->address, d->write, &reply->flaw);
 }
 

@@ -54,8 +54,8 @@ typedef struct ts_reply {
     double    bytes;   /* TS_CEILING: bytes read and written */
     bool      changed; /* TS_TIME: the outputs are not those that were stored */
     size_t    workspace_bytes;
-    uintptr_t workspace_end; /* where a guard page begins; 0: none */
-    char      text[256];     /* TS_PROBE; or an error message of the device's runtime */
+    uintptr_t workspace_begin, workspace_end; /* guards end and begin there; 0: none */
+    char      text[256]; /* TS_PROBE; or an error message of the device's runtime */
     bool broken;  /* the worker could not run the case (no device, no memory): not the function's
                      fault */
     ts_flaw flaw; /* the flaw that the worker detected */

@@ -86,10 +86,11 @@ int ts_driver_place(const ts_driver *d, uint64_t handle, size_t n_bytes, int wri
                     ts_device_ptr *p)
 {
     const size_t        granule = ts_driver_granule(d);
+    const size_t        guard = granule > TS_DEVICE_GUARD ? granule : TS_DEVICE_GUARD;
     const ts_mem_access access = { .location_type = 1, .flags = writable ? 3 : 1 };
     ts_device_ptr       base;
-    int                 code = d->reserve(&base, n_bytes + 2 * granule, 0, 0, 0);
-    *p = base + granule;
+    int                 code = d->reserve(&base, n_bytes + 2 * guard, 0, 0, 0);
+    *p = base + guard;
     if (!code) code = d->map(*p, n_bytes, 0, handle, 0);
     return code ? code : d->access(*p, n_bytes, &access, 1);
 }

@@ -80,6 +80,7 @@ enum { /* of a function */
     X(import_fd, cuMemImportFromShareableHandle, (uint64_t * handle, void *fd, int type))          \
     X(alloc, cuMemAlloc_v2, (ts_device_ptr * p, size_t n))                                         \
     X(free_, cuMemFree_v2, (ts_device_ptr p))                                                      \
+    X(host_alloc, cuMemHostAlloc, (void **p, size_t n, unsigned flags))                            \
     X(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * all))                            \
     X(copy_in, cuMemcpyHtoD_v2, (ts_device_ptr to, const void *from, size_t n))                    \
     X(copy_out, cuMemcpyDtoH_v2, (void *to, ts_device_ptr from, size_t n))                         \
@@ -126,7 +127,9 @@ const char *ts_driver_text(const ts_driver *d, int code);
 int    ts_driver_share(const ts_driver *d, size_t n_bytes, uint64_t *handle, int *fd);
 size_t ts_driver_granule(const ts_driver *d); /* 0: the device does not support it */
 
-/* Maps n_bytes, a multiple of the granule, at addresses with an unmapped granule on both sides. */
+/* Maps n_bytes, a multiple of the granule, at addresses with TS_DEVICE_GUARD unmapped bytes on both
+ * sides, so that a stray access that misses by megabytes does not hit another buffer. */
+#define TS_DEVICE_GUARD ((size_t)64 << 20)
 int ts_driver_place(const ts_driver *d, uint64_t handle, size_t n_bytes, int writable,
                     ts_device_ptr *p);
 

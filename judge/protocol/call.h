@@ -14,7 +14,7 @@
  *   4, 5  inputs and outputs: files whose offset 0 is `region`, see ts_call_buf.offset. Inputs can
  *         be mapped read-only
  *   6     the object, or the Python file
- *   7, 8  class python: the runner reads "go" from 7 and writes "done" to 8
+ *   7, 8  class python, and on a device: the runner reads "go" from 7 and writes "done" to 8
  *   9     runner.py, started with the arguments 3 4 5 7 8; class sealed-gpu: the launch plan
  *   10    on a device, instead of 4 and 5: a socket that receives buffers, ts_kept; in Python, for
  *         a challenge with a script: touchstone-player.so, see python/ask.h
@@ -22,12 +22,17 @@
  * The protocol, for call k = 1, 2, ...: while the runner is stopped, the judge writes `call` and
  * signal = 2k - 1 (armed), except in calls that first test whether the process is idle. The runner
  * replies ready = 2k - 1 and watches signal. signal = 2k means "go": the runner makes the call,
- * stores its answer, and sets done = 2k. signal is a shared futex. In class python "go" is one byte
- * on 7 and "done" one byte on 8; before its first read of 7 the runner writes one byte to 8, which
- * means that the entrant is loaded. For an entrant that cannot be loaded the runner sets error.text
- * and error.reason = TS_STOP_MISSING, and calls exit(1). On a device the runner launches an empty
- * kernel at go, before the call: the device takes some 200 us to switch to this process, and work
- * enqueued in the meantime waits. */
+ * stores its answer, and sets done = 2k. signal is a shared futex.
+ *
+ * In class python "go" is one byte on 7 and "done" one byte on 8; before its first read of 7 the
+ * runner writes one byte to 8, which means that the entrant is loaded. For an entrant that cannot
+ * be loaded the runner sets error.text and error.reason = TS_STOP_MISSING, and calls exit(1).
+ *
+ * On a device "go" and "done" are bytes too, since a device can read and write memory ahead of the
+ * host's code, but no socket; and `call` is written only at go, so that nothing can be enqueued
+ * before. Class sealed-gpu sends a double after "done": the time by the device's clock. The runner
+ * launches an empty kernel at go, before the call: the device takes some 140 us to switch to this
+ * process, and work enqueued in the meantime waits. */
 #ifndef TS_CALL_H
 #define TS_CALL_H
 
@@ -38,7 +43,7 @@
 #include "touchstone/touchstone.h"
 
 enum {
-    TS_MAX_SLOTS = 32,
+    TS_MAX_SLOTS = 128,
     TS_CALL_BUFS = 16,
     TS_CALL_SCALARS = 8,
     TS_CALL_DIMS = 8,
@@ -155,10 +160,9 @@ typedef struct ts_control {
     _Alignas(64) uint32_t ready;  /* runner to judge; UINT32_MAX once set up */
     _Alignas(64) uint32_t done;
     _Alignas(64) struct {
-        int32_t  status;    /* ts_status */
-        uint32_t fp;        /* 1: rounding, flushing or masks were changed */
-        uint64_t n_bytes;   /* TS_VERB_WORKSPACE */
-        double   device_ns; /* class sealed-gpu: by the device's own clock */
+        int32_t  status;  /* ts_status */
+        uint32_t fp;      /* 1: rounding, flushing or masks were changed */
+        uint64_t n_bytes; /* TS_VERB_WORKSPACE */
     } answer;
     _Alignas(64) struct {
         uint32_t signal, kind; /* TS_TRAP_* */
@@ -182,7 +186,7 @@ typedef struct ts_control {
     uint32_t      script;              /* 1: the challenge has one, for the Python runner */
     uint64_t      abi;                 /* ts_abi_hash of the judge: the cage's own must be equal */
     _Alignas(4096) char nothing[4096]; /* PTX, for the Python runner */
-    char hidden[TS_CALL_HIDDEN];       /* class python: paths, each ended by 0, the last by two */
+    char hidden[TS_CALL_HIDDEN];       /* paths, each ended by 0, the last by two */
 } ts_control;
 
 #endif

@@ -24,4 +24,10 @@ static inline int ts_in_python(ts_class c)
     return c == TS_PYTHON || c == TS_GPU_PYTHON;
 }
 
+/* Whether go and done are bytes on a socket, else words of the control page. */
+static inline int ts_by_bytes(ts_class c)
+{
+    return ts_in_python(c) || ts_on_gpu(c);
+}
+
 #endif

@@ -2,7 +2,8 @@
 /* band.h - a workspace of exactly the requested bytes, between two bands that must not change,
  * inside a larger one that several functions share.
  *
- * CPU only; on a device a function gets the whole workspace. */
+ * On a device there are no bands: a function gets the end of the workspace, which ends at memory
+ * that the judge checks. */
 #ifndef TS_SCRIPT_BAND_H
 #define TS_SCRIPT_BAND_H
 
@@ -40,20 +41,28 @@ static inline size_t ts_band_first(const unsigned char *p)
 }
 
 /* Size of a workspace of n bytes with its bands. */
-static inline size_t ts_banded_bytes(size_t n)
+static inline size_t ts_banded_bytes(const ts_exec *x, size_t n)
 {
-    return n + 2 * TS_BAND + TS_BAND_ALIGN;
+    return x->device == TS_CPU ? n + 2 * TS_BAND + TS_BAND_ALIGN : n;
 }
+
+/* Alignment of a workspace on a device, as allocators align. */
+enum { TS_DEVICE_ALIGN = 256 };
 
 /* Sets up n bytes of a workspace in which the largest request is `most`. */
 static inline ts_exec ts_band_lay(const ts_exec *x, size_t n, size_t most)
 {
     ts_exec              own = *x;
     unsigned char *const p = x->workspace;
-    if (x->device != TS_CPU || !most) return own;
+    if (!most) return own;
+    if (x->device != TS_CPU) {
+        own.workspace = n ? p + (most - n) / TS_DEVICE_ALIGN * TS_DEVICE_ALIGN : NULL;
+        own.workspace_bytes = n;
+        return own;
+    }
     const size_t first = ts_band_first(p);
     memset(p, TS_BAND_BYTE, first);
-    memset(p + first + n, TS_BAND_BYTE, ts_banded_bytes(most) - first - n);
+    memset(p + first + n, TS_BAND_BYTE, ts_banded_bytes(x, most) - first - n);
     own.workspace = n ? p + first : NULL;
     own.workspace_bytes = n;
     return own;
@@ -65,7 +74,7 @@ static inline bool ts_band_whole(const ts_exec *x, size_t n, size_t most)
     const unsigned char *const p = x->workspace;
     if (x->device != TS_CPU || !most) return true;
     const size_t first = ts_band_first(p);
-    for (size_t i = 0; i < ts_banded_bytes(most); i++)
+    for (size_t i = 0; i < ts_banded_bytes(x, most); i++)
         if ((i < first || i >= first + n) && p[i] != TS_BAND_BYTE) return false;
     return true;
 }

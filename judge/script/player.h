@@ -31,6 +31,7 @@ typedef struct ts_player {
     const char *const *names, *const *optional, *const *queries;
     ts_play_fn           play;
     ts_play_workspace_fn workspace;
+    bool                 on_host; /* on a device too, the buffers of its args are host memory */
 } ts_player;
 
 enum { TS_TABLE_MOST = 16 }; /* functions of a table */

@@ -70,6 +70,11 @@ static bool fails(const ts_toy *m, int64_t len)
            len >= m->word[TS_TOY_NONFINITE];
 }
 
+int ts_toy_says(const ts_toy *m, int bad)
+{
+    return bad && m->word[TS_TOY_SEED] & 1 ? -bad : bad;
+}
+
 static void finish(const ts_toy *m, int64_t len, float *out)
 {
     const int64_t n_vocab = m->word[TS_TOY_VOCAB];

@@ -83,6 +83,9 @@ typedef struct ts_toy {
 /* Number of weights of a rope model with n_vocab tokens. */
 int64_t ts_rope_weights(int64_t n_vocab);
 
+/* What a model's function returns: 0, or if `bad` another number, of either sign by the model. */
+int ts_toy_says(const ts_toy *m, int bad);
+
 /* Like next and forward of a ts_model, for a single string and for a pass. Nonzero: an invalid
  * length, token or row. */
 int ts_toy_next(const ts_toy *m, int64_t len, const int32_t *token, float *out);

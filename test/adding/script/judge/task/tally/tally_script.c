@@ -28,4 +28,4 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     return TS_OK;
 }
 
-const ts_player ts_player_tally = { ts_tally_names, NULL, NULL, play, workspace };
+const ts_player ts_player_tally = { ts_tally_names, NULL, NULL, play, workspace, false };
