@@ -35,5 +35,5 @@ static ts_status search(const void *a, const ts_exec *x)
     return ts_ask();
 }
 
-static const ts_beam_table table = { search, NULL, NULL, NULL };
+static const ts_beam_table table = { search, NULL, NULL, NULL, NULL, NULL };
 const ts_python            ts_python_beam_search = { &table, begin };

@@ -38,5 +38,5 @@ static ts_status verify(const void *a, const ts_exec *x)
     return ts_ask();
 }
 
-static const ts_tree_table table = { verify, NULL, NULL, NULL, NULL };
+static const ts_tree_table table = { verify, NULL, NULL, NULL, NULL, NULL };
 const ts_python            ts_python_tree_verify = { &table, begin };

@@ -38,7 +38,7 @@
 #include "selfcheck.h"
 #include "show.h"
 
-enum { MAX_ENTRANTS = 512, LIMIT_MS = 30000 };
+enum { MAX_ENTRANTS = 512, LIMIT_MS = 30000, SLOTS = 32 };
 
 static char     python[4096];                       /* "": none has NumPy */
 static int      part = 1, ways_part = 1, n_threads; /* 0: in turn */
@@ -379,7 +379,7 @@ static const ts_case *sound_case(const ts_task *t)
 static void ask_all(entrant *e, int round)
 {
     const ts_task *t = ts_task_called(e->e.task);
-    const ts_case *block[TS_MAX_SLOTS];
+    const ts_case *block[SLOTS];
     int            n = 0, n_blocks = 0, at = 0;
     const double   begin = ts_seconds();
     const ts_scope scope = { .lacks = e->built.lacks }; /* optional functions that it has not */
@@ -389,7 +389,7 @@ static void ask_all(entrant *e, int round)
         const bool wanted = (c->use & TS_USE_CHECK) && ts_scope_takes(&scope, t, c) &&
                             ((at++ + round) % part == 0 || !strcmp(c->family, "far"));
         if (wanted) block[n++] = c;
-        if (n && (n == TS_MAX_SLOTS || !c->use)) {
+        if (n && (n == SLOTS || !c->use)) {
             ask_block(e, t, block, n, n_threads ? n_threads : 1 + (n_blocks + round) % 3,
                       n_blocks + round == 0);
             n_blocks++;

@@ -10,8 +10,7 @@ set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
-judge=
-trap 'rm -rf "$work"; [ -z "$judge" ] || kill "$judge"' EXIT
+trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 includes=$(printf ' -I%s' include base judge/script judge/arena judge/task judge/task/*/ proof/mutant)
 # Mutants that the judge does not detect; doc/judge.md explains why.
@@ -40,19 +39,11 @@ pick() { # FOLDER - selects those whose task and name are on standard input
 }
 
 # gate DEPTH FOLDER - writes a line per mutant to $work/verdicts: task, name, depth, verdict,
-# reason, case. Timing the mutants that passed would take long and show little; so the judge is
-# stopped at the last entrant, which is invalid.
+# reason, case. Without timing: timing the mutants that passed would take long and show little.
 gate() {
     rm -f "$work/log"
-    "$build/touchstone" judge --depth "$1" --log "$work/log" "$work/$2" "$work/end" >"$work/out" 2>"$work/err" &
-    judge=$!
-    until grep -q '^end ' "$work/err"; do
-        kill -0 "$judge" 2>/dev/null || { cat "$work/err" && exit 1; }
-        sleep 1
-    done
-    kill "$judge" 2>/dev/null || true
-    wait "$judge" 2>/dev/null || true
-    judge=
+    "$build/touchstone" judge --depth "$1" --no-timing --first --log "$work/log" "$work/$2" >"$work/out" 2>"$work/err" ||
+        [ $? = 1 ] || { cat "$work/err" && exit 1; }
     awk -v depth="$1" '
         function text(key) {
             if (!match($0, "\"" key "\":\"[^\"]+\"")) return "-"
@@ -63,13 +54,12 @@ gate() {
             return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
         }
         /"type":"entrant"/ { who[number("id")] = text("task") " " text("name") }
-        /"type":"(correctness|verdict)"/ {
+        /"type":"verdict"/ {
             verdict = text("verdict") == "PASS (common)" ? "COMMON" : text("verdict")
             ruled[number("entrant")] = verdict " " text("reason") " " text("case")
         }
         END {
-            for (id in who)
-                if (who[id] != "- end") print who[id], depth, (id in ruled ? ruled[id] : "PASS - -")
+            for (id in who) print who[id], depth, (id in ruled ? ruled[id] : "MISSING - -")
         }' "$work/log" >>"$work/verdicts"
 }
 
@@ -80,8 +70,6 @@ survivors() { # FAULTS TASKS - mutants that passed at depth normal
         "$work/list" "$work/verdicts"
 }
 
-mkdir "$work/end"
-echo '{}' >"$work/end/entry.json"
 "$build/touchstone" list challenges >"$work/challenges"
 "$build/touchstone" list mutants | awk -v tasks="${2:-.}" -v names="${3:-.}" '
     FNR == NR { judged[$1] = 1; next }
@@ -131,7 +119,7 @@ awk -v known="$known" '
         cells[$1 " " $2] = $3 "/" $4
         next
     }
-    { last[$1 " " $2] = $3; verdict[$1 " " $2] = sprintf("%-6s %-5s %-9s %s", $3, $4, $5, $6); killed[$1 " " $2] = $4 != "PASS" && $4 != "COMMON"; canon[$1 " " $2] = $4 == "COMMON" }
+    { last[$1 " " $2] = $3; verdict[$1 " " $2] = sprintf("%-6s %-5s %-9s %s", $3, $4, $5, $6); killed[$1 " " $2] = $4 ~ /^(FAIL|AUDIT)$/; canon[$1 " " $2] = $4 == "COMMON" }
     END {
         for (m in fault) {
             split(m, part, " ")

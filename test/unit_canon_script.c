@@ -367,7 +367,7 @@ static void ask_beams(question *q, const char *family)
         const ts_beam_play_args *a = q->args;
         bool                     ends = false;
         tame = (tamed) { 0 };
-        play(q, &(ts_beam_table) { beam_goes_on, NULL, beam_bytes, NULL });
+        play(q, &(ts_beam_table) { beam_goes_on, NULL, beam_bytes, NULL, NULL, NULL });
         for (int64_t i = 0; i < a->n_items * a->width; i++)
             ends |= a->beams[i / a->width * (2 * a->width + 1) + a->width + i % a->width] == 1 &&
                     a->beams[i / a->width * (2 * a->width + 1) + i % a->width] == 1;
@@ -380,7 +380,7 @@ TEST(searches_that_go_on)
 {
     static const char *const family[] = { "nonfinite", "nonfinite_inf", "nonfinite_none" };
     static const char rule[] = "logits without a distribution end the search with TS_E_MODEL";
-    ts_beam_table     t = { beam_sound, NULL, beam_bytes, NULL };
+    ts_beam_table     t = { beam_sound, NULL, beam_bytes, NULL, NULL, NULL };
     for (int i = 0; i < 3; i++) {
         question q;
         ask_beams(&q, family[i]);
@@ -450,7 +450,7 @@ TEST(strings_of_no_beam)
 {
     static const char *const family[] = { "normal", "nonfinite", "nonfinite_inf", "nonfinite_none",
                                           "fails" };
-    ts_beam_table            t = { beam_padded, NULL, beam_bytes, NULL };
+    ts_beam_table            t = { beam_padded, NULL, beam_bytes, NULL, NULL, NULL };
     for (int i = 0; i < 5; i++) {
         question    q;
         const char *rule;

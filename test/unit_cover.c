@@ -44,15 +44,26 @@ TEST(every_parameter_has_classes)
 typedef struct met {
     bool one[TS_I32 + 1][TS_MAX_AXES][MOST_CLASSES];
     bool pair[TS_MAX_AXES][MOST_CLASSES][TS_MAX_AXES][MOST_CLASSES];
+    bool point[TS_MAX_AXES][TS_MAX_POINTS];
+    bool tail[TS_I32 + 1][TS_GAPS][TS_TAILS];
 } met;
 
 static void meet(const ts_cover *v, const ts_case *c, met *m)
 {
     int cls[TS_MAX_AXES];
-    for (int a = 0; a < TS_MAX_AXES; a++) cls[a] = ts_cover_class(v, c, a);
+    for (int a = 0; a < TS_MAX_AXES; a++) {
+        const int point = c->dtype == TS_F64 ? -1 : ts_cover_point(v, c, a);
+        cls[a] = ts_cover_class(v, c, a);
+        if (point >= 0) m->point[a][point] = true;
+    }
+    for (int gap = 0; gap < TS_GAPS; gap++) {
+        const int tail = ts_cover_tail(v, c, (ts_gap)gap);
+        if (tail >= 0) m->tail[c->dtype][gap][tail] = true;
+    }
     for (int a = 0; a < TS_MAX_AXES; a++) {
         if (cls[a] < 0) continue;
-        if (ts_cover_shows(v, c, a, a)) m->one[c->dtype][a][cls[a]] = true;
+        if (ts_cover_shows(v, c, a, a) && ts_cover_tells(v, c, a))
+            m->one[c->dtype][a][cls[a]] = true;
         for (int b = 0; b < TS_MAX_AXES; b++)
             if (cls[b] >= 0 && ts_cover_shows(v, c, a, b)) m->pair[a][cls[a]][b][cls[b]] = true;
     }
@@ -106,13 +117,167 @@ static void asks_every_pair(const ts_task *t, const ts_cover *v, int key, int *n
                 }
 }
 
+/* Every tail before a gap in every dtype, at quick without f64; before one that fills a vector, and
+ * at normal without a gap, in one. */
+static void asks_every_tail(const ts_task *t, const ts_cover *v, ts_depth depth, ts_class cls,
+                            int key)
+{
+    const met *m = draw_all(t, v, depth, cls, key);
+    const int  n_dtypes = v->row ? ts_cover_classes(v, TS_COVER_DTYPE) : 0;
+    for (int i = 0; i < n_dtypes * TS_GAPS * TS_TAILS; i++) {
+        const int tail = i % TS_TAILS, gap = i / TS_TAILS % TS_GAPS;
+        const int dtype = ts_cover_dtype(v, i / TS_TAILS / TS_GAPS);
+        bool      met = m->tail[dtype][gap][tail];
+        if (depth == TS_QUICK && (gap == TS_GAP_NONE || dtype == TS_F64)) continue;
+        for (int k = 0; gap != TS_GAP_ANY && k <= TS_I32; k++) met |= m->tail[k][gap][tail];
+        if (!met)
+            fail_msg("%s, depth %d, key %d: no rows of 8 n + %d elements with gap %d in dtype %d",
+                     t->name, (int)depth, key, tail, gap, dtype);
+    }
+}
+
+/* At quick: what any case has of the ends of blocks, but in f64. */
+static void asks_every_block(const ts_task *t, const ts_cover *v, int key)
+{
+    const ts_run c = { .depth = TS_QUICK, .key = { (unsigned char)key } };
+    int          n;
+    int         *number = ts_run_draw(&c, t, TS_SEALED, NULL, &n);
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
+        uint64_t all = 0, met = 0;
+        for (const ts_case *one = t->cases(); one->use; one++)
+            if (one->use & TS_USE_COVER && one->dtype != TS_F64) all |= ts_cover_blocks(v, one, a);
+        for (int i = 0; i < n; i++)
+            if (t->cases()[number[i]].use & TS_USE_COVER && t->cases()[number[i]].dtype != TS_F64)
+                met |= ts_cover_blocks(v, &t->cases()[number[i]], a);
+        if (met != all)
+            fail_msg("%s, quick, key %d: %s has ends %llx of blocks, not %llx", t->name, key,
+                     axis_name(t, a), (unsigned long long)met, (unsigned long long)all);
+    }
+    free(number);
+}
+
+/* The number of a point: as in a case that has it. */
+static int point_of(const ts_cover *v, int axis, int64_t value)
+{
+    ts_case   raw = ts_cover_usual(v);
+    const int next_to = v->dim[axis - TS_COVER_DIMS].next_to;
+    raw.dim[axis - TS_COVER_DIMS] = value;
+    if (next_to) raw.dim[next_to - 1] = 2;
+    if (v->make) v->make(&raw);
+    return ts_cover_point(v, &raw, axis);
+}
+
+/* How many points of a hundred quick has: more where many parameters count, since a case may have a
+ * point of each. */
+static int least_percent(const ts_cover *v)
+{
+    int n = 0;
+    for (int i = 0; i < TS_MAX_DIMS + TS_MAX_MORE; i++) n += v->dim[i].counts;
+    return n > 3 ? 45 : 20;
+}
+
+/* At normal every point, in some dtype but f64; at quick a part. */
+static void asks_points(const ts_task *t, const ts_cover *v, ts_depth depth, int key, int *n)
+{
+    const met *m = draw_all(t, v, depth, TS_SEALED, key);
+    int        n_all = 0, n_met = 0;
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
+        const ts_axis *x = &v->dim[a - TS_COVER_DIMS];
+        for (int64_t i = x->counts ? x->from[0] : INT64_MAX; i <= x->most && i < INT64_MAX;
+             i = ts_cover_next_point(i)) {
+            const int p = point_of(v, a, i);
+            if (p < 0 || !ts_cover_has_point(v, 0, a, i)) continue;
+            n_all++;
+            n_met += m->point[a][p];
+            if (depth == TS_NORMAL && !m->point[a][p])
+                fail_msg("%s, normal, key %d: no case has %s=%lld", t->name, key, axis_name(t, a),
+                         (long long)i);
+        }
+    }
+    if (n_met * 100 < n_all * least_percent(v))
+        fail_msg("%s, quick, key %d: %d of %d points", t->name, key, n_met, n_all);
+    if (depth == TS_QUICK && n_all)
+        print_message("%s, quick, key %d: %d of %d points\n", t->name, key, n_met, n_all);
+    *n += depth == TS_NORMAL ? n_all : 0;
+}
+
+/* What a query head shares, counts and blocks: the numbers that wrong kernels have missed. */
+TEST(points_are_where_blocks_end)
+{
+    static const int64_t  is[] = { 1,  3,  7,  13,  16,  17,  31,  33,  65, 66,
+                                   80, 96, 97, 112, 129, 192, 193, 255, 256 };
+    static const int64_t  is_not[] = { 19, 71, 100, 200 };
+    const ts_cover *const v = ts_task_called("flash_attention")->cover;
+    const int             axis = TS_COVER_DIMS + 5 /* head_dim */;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) assert_true(point_of(v, axis, is[i]) >= 0);
+    for (size_t i = 0; i < sizeof is_not / sizeof *is_not; i++)
+        assert_int_equal(point_of(v, axis, is_not[i]), -1);
+    assert_true(ts_cover_has_point(v, 0, TS_COVER_DIMS + 3 /* ratio */, 7));
+}
+
+/* ---- how calls are made ---- */
+
+/* Every small number of threads is that of some case at quick, whatever the key; and a large one.
+ * Of few cases one number may be missing. */
+TEST(asks_every_number_of_threads)
+{
+    for (const ts_task *const *t = ts_tasks; *t; t++)
+        for (int k = 0; k < KEYS; k++) {
+            const ts_run c = { .depth = TS_QUICK, .key = { (unsigned char)k }, .n_threads = 8 };
+            unsigned     met = 0;
+            int          n;
+            int         *number = ts_run_draw(&c, *t, TS_SEALED, NULL, &n);
+            for (int i = 0; i < n; i++) {
+                const int threads = ts_run_case_threads(&c, ts_run_case_seed(&c, *t, number[i]));
+                met |= 1u << (threads < 9 ? threads : 9);
+            }
+            free(number);
+            const unsigned missing = ~met & ((2u << 9) - 2);
+            if (missing && (n > 60 || missing & (missing - 1)))
+                fail_msg("%s, key %d, %d cases: threads %x", (*t)->name, k, n, met);
+        }
+}
+
+/* More rows than a launch has blocks, with more columns than a warp has lanes; and rows further
+ * apart than 32 bits count. */
+TEST(asks_what_is_large)
+{
+    static const char *const some[] = { "layernorm_forward",   "layernorm_backward",
+                                        "rms_norm_forward",    "rms_norm_backward",
+                                        "softmax_topk",        "cross_entropy",
+                                        "cross_entropy_logits" };
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        for (int k = 0; k < KEYS; k++) {
+            const ts_task *t = ts_task_called(some[i]);
+            const ts_run   c = { .depth = TS_QUICK, .key = { (unsigned char)k } };
+            int            n, n_tall = 0, n_far = 0;
+            int           *number = ts_run_draw(&c, t, TS_SEALED, NULL, &n);
+            for (int j = 0; j < n; j++) {
+                const ts_case *one = &t->cases()[number[j]];
+                n_tall += one->dim[0] > 65535 && one->dim[1] > 64;
+                n_far += !strcmp(one->family, "farther");
+            }
+            free(number);
+            if (!n_tall || n_far < 2) fail_msg("%s, key %d: %d, %d", t->name, k, n_tall, n_far);
+        }
+}
+
 TEST(asks_all)
 {
     for (const ts_task *const *t = ts_tasks; *t; t++) {
-        int n_pairs = 0, n_classes = 0, n_cases = 0;
+        int n_pairs = 0, n_classes = 0, n_cases = 0, n_points = 0;
         for (int k = 0; k < KEYS; k++) {
+            n_points = 0;
+            for (ts_depth d = TS_QUICK; d <= TS_NORMAL; d++)
+                asks_points(*t, (*t)->cover, d, k, &n_points);
+            for (ts_depth d = TS_QUICK; d <= TS_NORMAL && (*t)->further; d++)
+                asks_points(*t, (*t)->further, d, k, &n_points);
             asks_every_class(*t, (*t)->cover, TS_SEALED, k);
             asks_every_class(*t, (*t)->cover, TS_PYTHON, k);
+            asks_every_block(*t, (*t)->cover, k);
+            asks_every_tail(*t, (*t)->cover, TS_QUICK, TS_SEALED, k);
+            asks_every_tail(*t, (*t)->cover, TS_QUICK, TS_PYTHON, k);
+            asks_every_tail(*t, (*t)->cover, TS_NORMAL, TS_SEALED, k);
             n_pairs = 0;
             asks_every_pair(*t, (*t)->cover, k, &n_pairs);
             if (!(*t)->further) continue;
@@ -121,7 +286,7 @@ TEST(asks_all)
         }
         for (int a = 0; a < TS_MAX_AXES; a++) n_classes += ts_cover_classes((*t)->cover, a);
         for (const ts_case *c = (*t)->cases(); c->use; c++) n_cases += !!(c->use & TS_USE_COVER);
-        print_message("%s: %d classes, %d pairs in %d cases\n", (*t)->name, n_classes, n_pairs,
-                      n_cases);
+        print_message("%s: %d classes, %d pairs, %d points in %d cases\n", (*t)->name, n_classes,
+                      n_pairs, n_points, n_cases);
     }
 }

@@ -236,7 +236,8 @@ static bool is_ordinary(const subject *s)
 {
     const int64_t most = SANITIZED ? 2000 : 20000;
     return s->c->use & TS_USE_CHECK && !ts_canon_of(s->t, s->c) && !ts_is(s->c, "denormal") &&
-           !ts_is(s->c, "flat_huge") && !ts_is(s->c, "far") && (int64_t)s->t->n_want(s->c) <= most;
+           !ts_is(s->c, "flat_huge") && !ts_is(s->c, "far") && !ts_is(s->c, "farther") &&
+           (int64_t)s->t->n_want(s->c) <= most;
 }
 
 /* Whether a query sees no key, of which a rule is wherever there is one: its lse is -inf. */
@@ -339,8 +340,11 @@ TEST(sums_of_some_rows)
         int            n_made = 0;
         for (const ts_case *c = t->cases(); c->use; c++) {
             subject    s = { .t = t, .c = c };
-            const bool many = c->dim[0] > 65535 && c->use & TS_USE_CHECK && !SANITIZED;
-            char       name[192];
+            const bool many = c->dim[0] - c->dim[0] / 10 > 65535 && c->use & TS_USE_CHECK &&
+                              !ts_is(c, "farther") && !SANITIZED;
+            char name[192];
+            if (c->dim[0] > 65535 && !many)
+                continue; /* 66 of 65601 rows may be less than rounding */
             if ((!is_ordinary(&s) || t->cost(c).flops > (SANITIZED ? 1e4 : 1e6)) && !many) continue;
             if (c->dim[0] < 10 || (c->use & TS_USE_COVER && n_made++ % 4)) continue;
             if (strcmp(t->name, "cross_entropy") && !strstr(t->name, "norm_backward")) continue;

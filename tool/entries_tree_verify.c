@@ -9,8 +9,11 @@ ENTRY(ts_tree_mask)
 ENTRY(ts_tree_bias)
 ENTRY(ts_tree_residual)
 QUERY(ts_tree_verify_workspace)
+QUERY(ts_tree_verify_host)
 
-static const ts_tree_table table = { any_ts_tree_verify, any_ts_tree_mask, any_ts_tree_bias,
-                                     any_ts_tree_residual, any_ts_tree_verify_workspace };
+static const ts_tree_table table = {
+    any_ts_tree_verify,           any_ts_tree_mask,       any_ts_tree_bias, any_ts_tree_residual,
+    any_ts_tree_verify_workspace, any_ts_tree_verify_host
+};
 
 const void *const ts_tree_verify_entries = &table;

@@ -16,9 +16,10 @@
  *
  * A row whose target is ignore_index is not counted: its loss, lse and gradient are 0, it adds
  * nothing to total or dw, and its h or logits are not used. The mean of no rows is NaN and its
- * gradients are 0. A logit of -inf has weight 0 (with smoothing the loss is then +inf). A counted
- * row with a logit that is NaN or +inf, or with none above -inf, has NaN for its loss, lse, dh and
- * gradient, and makes total and every element of dw NaN; other rows are as if it were not there.
+ * gradients are 0. A logit of -inf has weight 0 (with smoothing the loss is then +inf); with a
+ * softcap it counts as -softcap, by the formula. A counted row with a logit that is NaN or +inf, or
+ * with none above -inf, has NaN for its loss, lse, dh and gradient, and makes total and every
+ * element of dw NaN; other rows are as if it were not there.
  *
  * On the CPU a target that is neither ignore_index nor in 0 .. V - 1 is rejected with TS_E_ARG. On
  * a device, whose memory the call does not read, its row has a loss of NaN, which makes total NaN,

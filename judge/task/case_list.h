@@ -13,6 +13,13 @@ enum { ALL = F32 | F64 | F16 | BF16, FAST = F32 | F16 | BF16, WIDE = F32 | F64 |
 
 /* A pad with which offsets of the third row pass 2^31 elements. */
 #define FAR_PAD (((int64_t)1 << 30) + 7 - 40)
+/* A pad with which a stride, and the offset of the second row, pass 2^32 elements of 40. */
+#define FARTHER_PAD (((int64_t)1 << 32) + 7 - 40)
+/* Rows past the limits of a launch, 65535, and of 17 bits; with more columns than two warps have
+ * lanes. */
+#define TALL_ROWS   65601
+#define TALLER_ROWS 131073
+#define TALL_COLS   65
 
 typedef struct ts_case_list {
     ts_case *c; /* ends with a case whose `use` is 0 */

@@ -9,13 +9,13 @@
 /* Families that are not named here test for known bugs. A new one with another purpose adds its
  * name. */
 static const char numerics[] =
-    " offset offset8 offset30 tiny huge flat flat_huge extreme small constant "
+    " offset offset8 offset30 offsets overflow tiny huge flat flat_huge extreme small constant "
     "denormal floor hot cold underflow subnormal outlier gap steep slow long ";
 static const char special[] =
     " nonfinite nonfinite_one nonfinite_inf nonfinite_none fails masked all_masked "
     "zeros half_masked holes window window_only window_long sized ragged padding "
     "empty bad_code bad_scale bad_latent bad_code_last bad_code_padding "
-    "bad_scale_inf bad_scale_minus bad_latent_inf past_f16 ";
+    "bad_scale_inf bad_scale_minus bad_latent_inf past_f16 still capped ";
 
 /* Whether the list has the name, between blanks. */
 static bool is_among(const char *name, const char *list)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - dense comparison against the oracle, and the names of things. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cores.h"
 #include "dtype.h"
 #include "task.h"
 
@@ -34,40 +36,97 @@ double ts_errors_quantile(const ts_errors *e, double q)
     return 0;
 }
 
+/* Elements from .. to of a buffer, in the order of its rows. */
+typedef struct span {
+    const ts_buf  *b;
+    const void    *p;
+    const ts_want *want;
+    int64_t        from, to;
+    ts_flaw        f;
+    ts_errors      e;
+    bool           ok;
+} span;
+
+/* Whether infinity is what the dtype has for a number within the bound: one that rounds to more
+ * than the largest. */
+static bool overflows(const ts_format *t, double got, const ts_want *want)
+{
+    const double least = t->max * (1 + t->u / (2 - 2 * t->u));
+    return isinf(got) && signbit(got) == signbit(want->value) &&
+           fabs(want->value) + want->bound >= least;
+}
+
+static bool check_element(const ts_buf *b, const ts_format *t, const void *p, int64_t i,
+                          const ts_want *want, ts_flaw *f, ts_errors *e)
+{
+    const int64_t r = i / b->n_cols, c = i % b->n_cols, at = r * b->row_stride + c;
+    const bool    whole = b->dtype == TS_I32 || b->dtype == TS_U8;
+    const double  got = ts_load(p, b->dtype, at), d = fabs(got - want->value);
+    /* Of a float dtype poison is a NaN: most numbers need no second look. */
+    const bool unwritten =
+        (whole || isnan(got)) &&
+        ts_is_poison(b->dtype, (const unsigned char *)p + (size_t)at * t->n_bytes, t->n_bytes);
+    const bool right = want->bound == TS_WRITTEN ? true
+                       : isnan(want->value)      ? isnan(got)
+                       : isinf(want->value)      ? got == want->value
+                                                 : d <= want->bound || overflows(t, got, want);
+    if (!right || unwritten) {
+        *f = (ts_flaw) { unwritten ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
+                         b->name,
+                         r,
+                         c,
+                         got,
+                         want->value,
+                         want->bound };
+        return false;
+    }
+    if (want->bound == TS_WRITTEN) return true;
+    if (want->bound > 0 && isfinite(d)) add_error(e, d / want->bound);
+    const double unit = 2 * t->u * fmax(fabs(want->value), t->min_normal);
+    if (d > e->ulps * unit && unit > 0 && isfinite(d)) e->ulps = d / unit;
+    return true;
+}
+
+static void check_span(int i, void *of)
+{
+    span                  *s = (span *)of + i;
+    const ts_format *const t = ts_format_of(s->b->dtype);
+    s->ok = true;
+    for (int64_t k = s->from; k < s->to && s->ok; k++)
+        if (s->want[k].bound != INFINITY)
+            s->ok = check_element(s->b, t, s->p, k, &s->want[k], &s->f, &s->e);
+}
+
+void ts_errors_add(ts_errors *to, const ts_errors *e)
+{
+    to->worst = fmax(to->worst, e->worst);
+    to->ulps = fmax(to->ulps, e->ulps);
+    to->n += e->n;
+    for (int i = 0; i < TS_ERROR_BINS; i++) to->bin[i] += e->bin[i];
+}
+
+/* A large buffer on all cores; of several flaws the first counts, as on one core. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e)
 {
-    const ts_format *const t = ts_format_of(b.dtype);
-    const size_t           n_bytes = t->n_bytes;
-    const bool             whole = b.dtype == TS_I32 || b.dtype == TS_U8;
-    for (int64_t r = 0; r < b.n_rows; r++)
-        for (int64_t c = 0; c < b.n_cols; c++, want++) {
-            const int64_t at = r * b.row_stride + c;
-            if (want->bound == INFINITY) continue;
-            const double got = ts_load(p, b.dtype, at), d = fabs(got - want->value);
-            /* Of a float dtype poison is a NaN: most numbers need no second look. */
-            const bool unwritten =
-                (whole || isnan(got)) &&
-                ts_is_poison(b.dtype, (const unsigned char *)p + (size_t)at * n_bytes, n_bytes);
-            const bool right = want->bound == TS_WRITTEN ? true
-                               : isnan(want->value)      ? isnan(got)
-                               : isinf(want->value)      ? got == want->value
-                                                         : d <= want->bound;
-            if (!right || unwritten) {
-                *f = (ts_flaw) { unwritten ? TS_FAULT_UNWRITTEN : TS_FAULT_VALUE,
-                                 b.name,
-                                 r,
-                                 c,
-                                 got,
-                                 want->value,
-                                 want->bound };
-                return false;
-            }
-            if (want->bound == TS_WRITTEN) continue;
-            if (want->bound > 0 && isfinite(d)) add_error(e, d / want->bound);
-            const double unit = 2 * t->u * fmax(fabs(want->value), t->min_normal);
-            if (d > e->ulps * unit && unit > 0 && isfinite(d)) e->ulps = d / unit;
-        }
-    return true;
+    enum { MOST = 64, EACH = 1 << 16 };
+    span          spans[MOST];
+    const int64_t all = b.n_rows * b.n_cols, many = (all + EACH - 1) / EACH;
+    const int     n = many < 2 ? 1 : many < MOST ? (int)many : MOST;
+    bool          ok = true;
+    for (int i = 0; i < n; i++)
+        spans[i] = (span) { .b = &b,
+                            .p = p,
+                            .want = want,
+                            .from = all / n * i,
+                            .to = i + 1 < n ? all / n * (i + 1) : all };
+    if (n > 1) ts_on_all_cores(n, check_span, spans);
+    else check_span(0, spans);
+    for (int i = 0; i < n && ok; i++) {
+        ts_errors_add(e, &spans[i].e);
+        ok = spans[i].ok;
+        if (!ok) *f = spans[i].f;
+    }
+    return ok;
 }
 
 bool ts_check_untouched(ts_buf b, const void *p, ts_flaw *f)

@@ -5,7 +5,17 @@
  * The parameters are the dtype, the family, and the dimensions of a case. A class is a run of
  * values: 0, 1, what is usual, from just past a power of two to the next, the largest that can be
  * afforded. The classes of a parameter leave no value of its range out. Half of the cases take the
- * first value of a class, the others any of it. */
+ * first value of a class, the others any of it.
+ *
+ * A parameter that counts something (heads, rows, tokens) has points in addition to classes: the
+ * values at which code that works in blocks takes another path. They follow from the range alone:
+ * every number up to 16, and of each power of two p from 16 on p, p + 1, p + 2, 2 p - 2, 2 p - 1,
+ * and p plus a quarter, a quarter and 1, a half, a half and 1, and three quarters of it: of 64 also
+ * 80, 81, 96, 97 and 112. Each point is in a case of a dtype other than f64. Where at most three
+ * parameters count, points end at 8194.
+ *
+ * Of the elements of a row, every remainder by 8 occurs with a gap behind the row in every dtype,
+ * and in one without a gap and with one that fills a vector: these are the tails of vectors. */
 #ifndef TS_TASK_COVER_H
 #define TS_TASK_COVER_H
 
@@ -14,6 +24,7 @@
 enum {
     TS_MAX_CLASSES = 16,
     TS_MAX_FAMILIES = 40,
+    TS_MAX_POINTS = 128,
     TS_COVER_DTYPE = 0,
     TS_COVER_FAMILY = 1,
     TS_COVER_DIMS = 2, /* the first dimension's place among the axes */
@@ -24,18 +35,24 @@ enum {
 typedef struct ts_axis {
     int     usual, n; /* the class of the cheapest case; how many, 0: not varied */
     bool    exact;    /* nothing between the numbers in `from` has a meaning */
+    bool    counts;   /* has points */
+    int     next_to;  /* 1 + the dimension which must exceed 1 for a point to show; 0: none */
     int64_t most, from[TS_MAX_CLASSES];
 } ts_axis;
 
-#define TS_RANGE_(usual, exact, most, ...)                                                         \
+#define TS_RANGE_(usual, exact, counts, next_to, most, ...)                                        \
     {                                                                                              \
-        usual, sizeof((const int64_t[]) { __VA_ARGS__ }) / sizeof(int64_t), exact, most,           \
+        usual, sizeof((const int64_t[]) { __VA_ARGS__ }) / sizeof(int64_t), exact, counts,         \
+            next_to, most,                                                                         \
         {                                                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
-#define TS_RANGE(usual, most, ...) TS_RANGE_(usual, false, most, __VA_ARGS__)
-#define TS_NUMBERS(usual, ...)     TS_RANGE_(usual, true, INT64_MAX, __VA_ARGS__)
+#define TS_RANGE(usual, most, ...)  TS_RANGE_(usual, false, false, 0, most, __VA_ARGS__)
+#define TS_COUNTS(usual, most, ...) TS_RANGE_(usual, false, true, 0, most, __VA_ARGS__)
+#define TS_NUMBERS(usual, ...)      TS_RANGE_(usual, true, false, 0, INT64_MAX, __VA_ARGS__)
+/* Of dimension 3, how many query heads share a KV head: with one KV head all share it. */
+#define TS_RATIOS(usual, most, ...) TS_RANGE_(usual, false, true, 1 + 4, most, __VA_ARGS__)
 
 typedef struct ts_cover_family {
     const char *name; /* the first is the usual one; NULL ends */
@@ -49,6 +66,12 @@ struct ts_cover {
     /* 1u << i of each dimension that, if 0, makes the other dimensions irrelevant: only one such
      * case combines with them. */
     unsigned empties;
+    /* 1u << i of each dimension that is a number of the call, such as a temperature. Many families
+     * do not show it: each of its classes occurs in the first family, in every dtype. */
+    unsigned scalars;
+    /* The dimensions that are the elements of a row and of the gap behind it, as numbers of axes;
+     * 0: no matrix has gaps. */
+    int row, gap;
     /* Whether such a case exists and is affordable. Two classes that it rejects with the usual
      * other values need not be combined. NULL: always. */
     bool (*allows)(const ts_case *c);
@@ -69,6 +92,29 @@ int ts_cover_class(const ts_cover *v, const ts_case *c, int axis);
 bool ts_cover_shows(const ts_cover *v, const ts_case *c, int axis, int other);
 bool ts_cover_allows(const ts_cover *v, int axis, int cls, int other, int other_cls);
 int  ts_cover_dtype(const ts_cover *v, int cls); /* of a class of TS_COVER_DTYPE */
+
+/* The number of the point that a case has and shows, below TS_MAX_POINTS; -1: none. */
+int ts_cover_point(const ts_cover *v, const ts_case *c, int axis);
+/* Whether a value is a point of a parameter of this dtype, and the task has such a case. */
+bool ts_cover_has_point(const ts_cover *v, int dtype_cls, int axis, int64_t value);
+/* The next point above a value, in any range. */
+int64_t ts_cover_next_point(int64_t value);
+
+/* Whether a case shows a scalar's class: it is of the first family, and not empty. True of other
+ * axes. */
+bool ts_cover_tells(const ts_cover *v, const ts_case *c, int axis);
+
+/* Remainders of a row's elements, by a vector of 16 bytes of 16-bit elements. */
+enum { TS_TAILS = 8 };
+/* What is behind the elements of a row: nothing, a gap up to a multiple of TS_TAILS, or another. */
+typedef enum ts_gap { TS_GAP_NONE, TS_GAP_ANY, TS_GAP_ALIGNED, TS_GAPS } ts_gap;
+/* The tail of the case's rows before such a gap, if it shows any error in any element: it is of the
+ * first family, not empty, and every number of the call is usual. -1: it has and shows none. */
+int ts_cover_tail(const ts_cover *v, const ts_case *c, ts_gap gap);
+/* Of which blocks of 16 to 1024 the case's count, if it is larger, is one short of a multiple, or
+ * one or two past it: three bits per block. 0: the parameter does not count, or the case does not
+ * show any error in any element. */
+uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis);
 
 /* ---- cases as parameters, before `make` ---- */
 

@@ -15,13 +15,15 @@ enum { TS_MAX_DIMS = 8, TS_MAX_MORE = 4, TS_MAX_NAMES = 13, TS_MAX_NUMBERS = 8, 
 
 /* What a case is for. */
 enum {
-    TS_USE_CHECK = 1,  /* `check`, on every device */
-    TS_USE_DEVICE = 2, /* `check`, on devices other than the CPU: enough work to fill one */
-    TS_USE_TIME = 4,   /* `bench`, which checks every output that it times */
-    TS_USE_JUDGE = 8,  /* `judge` also times it: enough pairs in little time */
-    TS_USE_LARGE = 16, /* with TIME or JUDGE: on devices other than the CPU only */
-    TS_USE_COVER = 64, /* with CHECK: made by cover.c */
-    TS_USE_HOST = 32,  /* with CHECK: on the CPU only, where a call can read its tensors */
+    TS_USE_CHECK = 1,    /* `check`, on every device */
+    TS_USE_DEVICE = 2,   /* `check`, on devices other than the CPU: enough work to fill one */
+    TS_USE_TIME = 4,     /* `bench`, which checks every output that it times */
+    TS_USE_JUDGE = 8,    /* `judge` also times it: enough pairs in little time */
+    TS_USE_LARGE = 16,   /* with TIME or JUDGE: on devices other than the CPU only */
+    TS_USE_COVER = 64,   /* with CHECK: made by cover.c */
+    TS_USE_WITHIN = 128, /* with COVER: for a value within a class; not a part of the share */
+    TS_USE_ALWAYS = 256, /* with CHECK: in every run at normal depth, not one for many */
+    TS_USE_HOST = 32,    /* with CHECK: on the CPU only, where a call can read its tensors */
 };
 
 /* A case: one call with a dtype, a shape and a kind of input; with a seed, its inputs are fixed. */
@@ -191,6 +193,11 @@ extern const ts_task *const ts_tasks[];                       /* NULL ends */
 const ts_task              *ts_task_called(const char *name); /* NULL: none */
 const char *ts_task_label(const ts_task *t, ts_device d);     /* its name, or "NAME/cuda" */
 
+/* For ts_arena.layout: a case with its seed always has the same layout, so that a replay finds the
+ * same fault; a second content lies where the first one did. A one-way function: an entrant sees
+ * the layout before the inputs. */
+uint64_t ts_layout_of(const ts_case *c, uint64_t seed);
+
 /* Allocates the buffers of a case and draws its inputs. */
 void ts_arena_setup(ts_arena *m, const ts_task *t, const ts_case *c, uint64_t seed, void *args);
 
@@ -205,6 +212,8 @@ const ts_tensor *ts_task_tensor(const ts_task *t, const char *name);
 const ts_number *ts_task_number(const ts_task *t, const char *name);
 /* Writes the extents of a buffer of a case, and returns their number. */
 int ts_task_shape(const ts_task *t, const ts_case *c, const ts_buf *b, int64_t extent[TS_MAX_RANK]);
+
+void ts_errors_add(ts_errors *to, const ts_errors *e);
 
 /* Compares one buffer, row by row. NaN fails unless it is expected. Poison means unwritten. */
 bool ts_check_buf(ts_buf b, const void *p, const ts_want *want, ts_flaw *f, ts_errors *e);

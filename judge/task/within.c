@@ -2,6 +2,7 @@
 /* within.c - cases within a part of a task: see within.h. */
 #include "within.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ enum {
     ROUNDS = 3,
     MOST_CLASSES = 48,
     MOST = TS_MAX_AXES * MOST_CLASSES,
-    MOST_LISTED = 64,
+    MOST_LISTED = 256,
     MOST_CHOICES = 1024,
     MOST_COSTS = 60,  /* computed to adapt a case */
     TRIES = 8,        /* of a change that one parameter makes alone */
@@ -31,6 +32,7 @@ typedef struct space {
     /* Of dimensions: values in the task's list, and the range. */
     int64_t  listed[TS_MAX_AXES][MOST_LISTED], low[TS_MAX_AXES], high[TS_MAX_AXES];
     int      n_listed[TS_MAX_AXES];
+    bool     narrow;                 /* every value between low and high is of use */
     double   most_bytes, most_flops; /* instead of what the cover allows; 0: that */
     int      costs;                  /* computed so far */
     uint64_t drawn;                  /* random numbers so far */
@@ -140,6 +142,7 @@ static void offer_dimension(space *s, choice *c, const ts_case *raw, int axis, i
     c->low = cls >= 0 ? x->from[cls] : s->low[axis] + late;
     c->high = cls >= 0 ? x->exact ? x->from[cls] : last_of(x, cls) : s->high[axis];
     if (!x->exact) offer_related(s, c, raw);
+    if (s->narrow && !x->exact) offer_range(s, c, c->low, c->high);
     for (int i = 0; s->own && !x->exact && i < x->n; i++)
         if (cls == FREE || cls == i) offer_range(s, c, x->from[i], last_of(x, i));
     /* 1 of a timed case comes last: in pieces of one it would take long. */
@@ -512,27 +515,66 @@ static bool grow(space *s, ts_case *raw, int axis, int64_t halves, double bytes)
     return true;
 }
 
-bool ts_within_adapt_timed(const ts_task *t, const ts_within *w, ts_case *c)
+/* From the case to one within. Dimensions stay between the space's low and high, and those of few
+ * values what they are if `keep`. */
+static bool move_timed(space *s, ts_case *c, bool keep)
 {
-    static space  s;
-    int           fix[TS_MAX_AXES];
-    const ts_cost cost = t->cost(c);
-    s.most_bytes = 1.3 * cost.bytes, s.most_flops = 2.1 * cost.flops + 1;
-    open_space(&s, t, t->cover, w, NULL);
-    ts_case raw = raw_of(s.v, c), made;
+    const ts_task *const t = s->t;
+    const ts_cost        cost = t->cost(c);
+    ts_case              raw = raw_of(s->v, c), made;
+    int                  fix[TS_MAX_AXES];
     fill(fix, FREE);
     fix[TS_COVER_DTYPE] = fix[TS_COVER_FAMILY] = PINNED;
-    if (!repair(&s, &raw, fix)) return false;
+    for (int a = TS_COVER_DIMS; keep && a < TS_MAX_AXES; a++)
+        if (axis_of(s, a)->n && axis_of(s, a)->exact) fix[a] = PINNED;
+    s->costs = 0;
+    if (!repair(s, &raw, fix)) return false;
     for (int a = TS_COVER_DIMS; a < TS_COVER_DIMS + TS_MAX_DIMS && !t->has_model; a++)
         for (double bytes;;) {
-            made = made_of(s.v, &raw);
+            made = made_of(s->v, &raw);
             bytes = t->cost(&made).bytes;
             if (bytes >= 0.75 * cost.bytes) break;
-            if (!grow(&s, &raw, a, 2, bytes) && !grow(&s, &raw, a, 1, bytes)) break;
+            if (!grow(s, &raw, a, 2, bytes) && !grow(s, &raw, a, 1, bytes)) break;
         }
-    made = made_of(s.v, &raw);
-    if (t->cost(&made).bytes < 0.4 * cost.bytes || (t->has_model && grew(&s, &made, c)))
+    made = made_of(s->v, &raw);
+    if (t->cost(&made).bytes < 0.4 * cost.bytes || (t->has_model && grew(s, &made, c)))
         return false;
     *c = made;
     return true;
+}
+
+/* Dimensions within this factor of the case's own. */
+static void narrow(space *s, const space *whole, const ts_case *raw, double factor)
+{
+    *s = *whole;
+    s->narrow = true;
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
+        const ts_axis *x = axis_of(s, a);
+        const int64_t  is = raw->dim[a - TS_COVER_DIMS];
+        if (!x->n || x->exact || is < 0) continue;
+        const int64_t low = (int64_t)ceil((double)is / factor);
+        int64_t       high = (int64_t)(is ? (double)is * factor : factor - 1);
+        if (s->t->has_model) high = is; /* see grew */
+        if (low > s->low[a]) s->low[a] = low;
+        if (high < s->high[a]) s->high[a] = high;
+    }
+}
+
+/* To the nearest: a scope that leaves the case out must not choose a shape of another kind to be
+ * timed in. */
+bool ts_within_adapt_timed(const ts_task *t, const ts_within *w, ts_case *c)
+{
+    static const double factor[] = { 1.25, 2, 4, 16 };
+    static space        whole, s;
+    const ts_cost       cost = t->cost(c);
+    whole.most_bytes = 1.3 * cost.bytes, whole.most_flops = 2.1 * cost.flops + 1;
+    open_space(&whole, t, t->cover, w, NULL);
+    const ts_case raw = raw_of(whole.v, c);
+    for (size_t i = 0; i < sizeof factor / sizeof *factor; i++)
+        for (int keep = 1; keep >= 0; keep--) {
+            narrow(&s, &whole, &raw, factor[i]);
+            if (move_timed(&s, c, keep)) return true;
+        }
+    s = whole;
+    return move_timed(&s, c, false);
 }

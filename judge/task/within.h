@@ -26,7 +26,8 @@ int ts_within_cover(const ts_task *t, const ts_cover *v, const ts_within *w, ts_
 
 /* Moves a case of the task's list within, with its family and dtype; false if that is not found. */
 bool ts_within_adapt(const ts_task *t, const ts_within *w, ts_case *c);
-/* The same for a timed case, which keeps about its size. */
+/* The same for a timed case, which keeps about its size, and its shape as far as the condition
+ * lets it. */
 bool ts_within_adapt_timed(const ts_task *t, const ts_within *w, ts_case *c);
 
 #endif

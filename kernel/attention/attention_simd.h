@@ -241,7 +241,7 @@ INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
         const vec before = get(w->max + c + v * LANES);
         base[v] = larger(max[v], splat(-FLT_MAX));
         const vec keep = exp_of(sub(before, base[v]));
-        sum[v] = mul(get(w->sum + c + v * LANES), keep);
+        sum[v] = splat(0); /* of this tile: next to one large weight, small ones would be lost */
         put(w->keep + c + v * LANES, keep);
         put(w->max + c + v * LANES, max[v]);
     }
@@ -255,7 +255,10 @@ INLINE void weigh(const work *w, int64_t c, int64_t n, int vecs)
         }
     }
     UNROLL
-    for (int v = 0; v < vecs; v++) put(w->sum + c + v * LANES, sum[v]);
+    for (int v = 0; v < vecs; v++) {
+        float *const all = w->sum + c + v * LANES;
+        put(all, add(mul(get(all), get(w->keep + c + v * LANES)), sum[v]));
+    }
 }
 
 /* Rows [begin, end) of K or V: in place, or a copy in floats, side by side. */

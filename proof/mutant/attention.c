@@ -67,6 +67,7 @@ static int64_t key_at(const row *r, int64_t j)
     const int64_t            share = d->n_q_head / d->n_kv_head;
     int64_t                  h = r->h / share;
     if (r->t == HEAD_MODULO) h = r->h % d->n_kv_head;
+    if (r->t == SHARE_7 && share == 7) h = r->h / 8;
     if (r->t == SHARE_32 && share > 32) h = r->h / 32 % d->n_kv_head;
     if (r->t == HEAD_SAME) h = r->h < d->n_kv_head ? r->h : d->n_kv_head - 1;
     return attention_at(d, d->n_kv_head, d->n_k, r->t == BATCH_KEYS ? 0 : r->b, h, j,
@@ -87,7 +88,8 @@ static double score(const row *r, int64_t j)
     const ts_attention_dims *d = &r->a->d;
     const int64_t            q = query_at(r), k = key_at(r, j), D = d->head_dim;
     double                   sum = 0, scale = d->scale;
-    const int64_t            whole = r->t == DOT_TAIL && D > 8                  ? D / 8 * 8
+    const int64_t            whole = r->t == DIM_96 && D == 96                  ? 64
+                                     : r->t == DOT_TAIL && D > 8                ? D / 8 * 8
                                      : r->t == DIM_256 && D > 128 && D < WIDEST ? 128
                                                                                 : D;
     for (int64_t e = 0; e < whole; e++)

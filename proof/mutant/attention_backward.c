@@ -229,6 +229,7 @@ static void do_key(pair *p, int64_t kv_head)
             p->i = (i + turn) % d->n_q;
             if (p->t == LAST_HEAD && h < share - 1) continue;
             if (p->t == FIRST_HEAD && h > 0) continue;
+            if (p->t == SHARE_7 && share == 7 && h == 6) continue;
             if (p->t == SHARE_32 && h >= 32) continue;
             if (p->t == FIRST_TILE && i >= TILE) continue;
             if (p->t == OVERWRITTEN && i < (d->n_q - 1) / TILE * TILE) continue;

@@ -68,6 +68,7 @@
     M(HEADS_65535, "heads_past_65535", UNWRITTEN, NULL) \
     M(ROWS_1024, "queries_past_1024_unwritten", UNWRITTEN, NULL) \
     M(KEYS_8192, "keys_past_8192_unseen", VALUE, NULL) \
+    M(SHARE_7, "seventh_of_7_sharing_heads_not_summed", VALUE, NULL) \
     M(SHARE_32, "sharing_heads_past_32_not_summed", VALUE, NULL) \
     M(HEAD_MODULO, "kv_head_modulo", VALUE, NULL) \
     M(BATCH_KEYS, "keys_of_first_batch", VALUE, NULL) \

@@ -70,6 +70,8 @@
     M(HEADS_65535, "heads_past_65535", UNWRITTEN, NULL, NULL) \
     M(ROWS_1024, "queries_past_1024_unwritten", UNWRITTEN, NULL, NULL) \
     M(KEYS_8192, "keys_past_8192_unseen", VALUE, NULL, NULL) \
+    M(SHARE_7, "heads_that_share_by_7_as_by_8", VALUE, NULL) \
+    M(DIM_96, "head_dim_96_as_64", VALUE, NULL) \
     M(SHARE_32, "heads_past_32_share_the_next_kv_head", VALUE, NULL, NULL) \
     M(TAIL_8, "head_dim_tail_unwritten", UNWRITTEN, NULL, NULL) \
     M(DOT_TAIL, "head_dim_tail_of_scores", VALUE, NULL, NULL) \

@@ -79,6 +79,9 @@ static int    other_tie(const struct candidate *a, const struct candidate *b);
      : now == NEVER_EVICTED ? INFINITY                                                             \
                             : (ok))
 #define HERE_compare                                                                               \
+    if (now == CLOSE_IS_EQUAL && a->parent != b->parent &&                                         \
+        fabs(a->score - b->score) < 1e-7 * fabs(a->score))                                         \
+        return a->parent < b->parent;                                                              \
     if (now == NEAR_IS_EQUAL && fabs(a->score - b->score) < 1e-7) return a->token < b->token
 #define HERE_tie                                                                                   \
     if (other_tie(a, b) >= 0) return other_tie(a, b)
@@ -94,11 +97,13 @@ static void    end_step(const args *a, struct state *s, int64_t item);
 #define HOOK_width(ok)                                                                             \
     (now == WIDTH_16 && (ok) > 16 ? 16 : now == WIDTH_64 && (ok) > 64 ? 64 : (ok))
 #define HOOK_n_best(ok) (now == ONE_POOL ? shared_pool(s, item) : (ok))
-#define HOOK_masked(ok) (((ok) && now != MASKED_TOO) || (now == MASK_1E4 && x[t] < -1e4F))
+#define HOOK_masked(ok)                                                                            \
+    (((ok) && now != MASKED_TOO) || (now == MASK_1E4 && x[t] < -1e4F) ||                           \
+     (now == MASK_1E30 && x[t] < -1e30F))
 #define HERE_candidate                                                                             \
     if (!is_entered(a, s, item, c)) continue
 #define HERE_extended  enter_first(a, s)
-#define HOOK_token(ok) (now == TOKENS_16 ? (uint16_t)(ok) : (ok))
+#define HOOK_token(ok) (now == TOKENS_16 ? (uint16_t)(ok) : now == TOKENS_17 ? (ok)&0x1ffff : (ok))
 #define HOOK_kept_score(ok)                                                                        \
     (now == NEVER_EVICTED ? score_of(a, c->logprob, to->length, item) : (ok))
 #define HOOK_finished(ok) ((ok) && now != AFTER_EOS)
@@ -382,7 +387,7 @@ static ts_status workspace(const void *a, const ts_exec *x, size_t *n_bytes)
     return search_workspace(a, x, n_bytes);
 }
 
-static const ts_beam_table table = { search, archive, workspace, workspace };
+static const ts_beam_table table = { search, archive, workspace, workspace, NULL, NULL };
 
 #define STEM  beam_search
 #define TABLE ts_beam_table

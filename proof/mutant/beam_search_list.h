@@ -36,12 +36,14 @@
     M(ENDS_WIN, "ends_win_ties", VALUE, "underflow") \
     M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \
     M(TOKENS_16, "tokens_in_16_bits", VALUE, NULL) \
+    M(TOKENS_17, "tokens_in_17_bits", VALUE, NULL) \
     M(ALPHA_5, "alpha_no_more_than_5", VALUE, NULL) \
     M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
     M(ITEMS_32, "items_past_32_unwritten", UNWRITTEN, NULL) \
     M(WIDTH_64, "width_no_more_than_64", VALUE, NULL) \
     M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
     M(MASK_1E4, "below_minus_1e4_is_masked", VALUE, "offset") \
+    M(MASK_1E30, "below_minus_1e30_is_masked", VALUE, "underflow") \
     M(MASKED_TOO, "minus_inf_is_a_candidate", VALUE, "masked") \
     /* items */ \
     M(PADS_SEEN, "pads_seen", VALUE, NULL) \
@@ -60,6 +62,7 @@
     M(NONE_PASSES, "masked_row_passes", VALUE, "nonfinite_none") \
     M(FAILURE_PASSES, "failing_model_passes", VALUE, "fails") \
     M(NEAR_IS_EQUAL, "scores_within_1e_7_are_equal", VALUE, "near") \
+    M(CLOSE_IS_EQUAL, "parents_decide_within_1e_7", VALUE, "close") \
     M(WIDTH_16, "width_no_more_than_16", VALUE, NULL) \
     M(WRITES_FIRST, "writes_before_it_fails", VALUE, "nonfinite") \
     M(ANY_ALPHA, "takes_any_alpha", REFUSAL, NULL) \

@@ -26,7 +26,7 @@ typedef enum trap {
     CAP_NO_SLOPE, CAP_SLOPE_Z, CAP_NO_DIVIDE, CAP_TARGET, CAP_LATE_BIAS, CAP_CLIPS,
     DW_16, DH_16, DW_LAST, DW_NO_G, ACC_IGNORED, ACC_TWICE, ACC_STALE, ACC_CHUNK, NARROW,
     SCALE_1, SCALE_LOSS, SCALE_ABS, NO_BIAS, TARGET_TAIL, TARGET_KEPT, TARGET_0,
-    DENSE_H, DENSE_W, INT32, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK,
+    DENSE_H, DENSE_W, INT32, UINT32, WIDE_65535, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK,
     NO_LSE, NO_TOTAL, ROWS_65535, WORDS_65535, LAST_ROW,
     PLACE_LATE, PLACE_KEPT, PLACE_IGNORED,
     WRITE_PAST, WRITE_GAP, WRITE_INPUT, READ_PAST, HANG, CRASH, STATUS, BY_THREADS,
@@ -247,7 +247,7 @@ static bool fits(int64_t n, int64_t stride)
 static int64_t row_at(int64_t i, int64_t stride, int64_t width, bool dense, trap t)
 {
     const int64_t at = i * (dense ? width : stride);
-    return t == INT32 ? at & INT32_MAX : at;
+    return t == INT32 ? at & INT32_MAX : t == UINT32 ? at & UINT32_MAX : at;
 }
 
 static double h_at(const hidden_args *a, int64_t i, int64_t k, trap t)
@@ -301,6 +301,7 @@ static void hidden_row(const hidden_args *a, const rule *r, int64_t i, double *x
     }
     loss[i] = ignored ? 0 : loss_of(r, x, r->target[i], lse, t);
     if (t == ROWS_65535 && i >= 65535) return;
+    if (t == WIDE_65535 && i >= 65535 && a->n_vocab > 64) return;
     if (t == LAST_ROW && i == a->n_rows - 1) return;
     if (!(ignored && t == IGNORED_LOSS)) put(a->loss, wide, i, loss[i]);
     if (!(ignored && t == IGNORED_LSE) && t != NO_LSE) put(a->lse, wide, i, ignored ? 0 : lse);
@@ -427,6 +428,7 @@ static void logits_row(const logits_args *a, const rule *r, int64_t i, double *x
     if (t == PLACE_LATE && a->in_place && !ignored) /* the target's logit is gone by now */
         loss[i] = lse - ts_load(a->logits, a->dtype, at + r->target[i]);
     if (t == ROWS_65535 && i >= 65535) return;
+    if (t == WIDE_65535 && i >= 65535 && a->n_vocab > 64) return;
     if (t == LAST_ROW && i == a->n_rows - 1) return;
     if (!(ignored && t == IGNORED_LOSS)) put(a->loss, wide, i, loss[i]);
     if (!(ignored && t == IGNORED_LSE) && t != NO_LSE) put(a->lse, wide, i, lse);

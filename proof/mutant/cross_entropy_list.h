@@ -77,6 +77,8 @@
     M(DENSE_H, "dense_h", VALUE, NULL) \
     M(DENSE_W, "dense_w", VALUE, NULL) \
     M(INT32, "int32_offset", VALUE, "far") \
+    M(UINT32, "uint32_offset", VALUE, "farther") \
+    M(WIDE_65535, "wide_rows_past_65535", UNWRITTEN, "tall") \
     M(NONFINITE_0, "nonfinite_row_is_0", VALUE, "nonfinite") \
     M(NONFINITE_LEAKS, "nonfinite_row_leaks", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \
@@ -134,6 +136,8 @@
     M(TARGET_KEPT, "target_not_subtracted", VALUE, NULL) \
     M(DENSE_H, "dense_rows", VALUE, NULL) \
     M(INT32, "int32_offset", VALUE, "far") \
+    M(UINT32, "uint32_offset", VALUE, "farther") \
+    M(WIDE_65535, "wide_rows_past_65535", UNWRITTEN, "tall") \
     M(NAN_AS_LOW, "nan_has_no_weight", VALUE, "nonfinite") \
     M(INF_OK, "infinity_accepted", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \

@@ -119,7 +119,7 @@ static ts_status forget(const ts_kv *c, int32_t seq, ts_status s);
     drop_page(c, pages_of(c, seq, layer)[n / c->d.page])
 #define HERE_drop                                                                                  \
     if (n && (now == PAGE_LOST || (now == FUZZ_LEAK && c->n_ref[page] > 1))) continue
-#define HOOK_keeps(ok) ((ok) || now == TAIL_LOST)
+#define HOOK_keeps(ok) ((ok) || now == TAIL_LOST || (now == TAIL_PAGED && c->d.page))
 #define HOOK_freed(ok) forget(c, seq, ok)
 
 /* ---- tokens ---- */
@@ -176,10 +176,13 @@ static int     sees_other(int ok, const ts_kv_dims *d, int64_t p, int64_t j);
 static double  largest(const double *score, int64_t n);
 static void    add_stale(const ts_kv *c, int64_t seq, int64_t layer, double *row, double *o);
 
-#define HOOK_sees(ok)    sees_other(ok, d, p, j)
-#define HOOK_kv_head(ok) (now == HEAD_MODULO ? head % d->n_kv_head : (ok))
-#define HOOK_n_keys(ok)  count_keys(c, seq, layer, p)
-#define HOOK_n_dims(ok)  (now == DIM_128 && D > 128 && D < 256 ? 128 : (ok))
+#define HOOK_sees(ok) sees_other(ok, d, p, j)
+#define HOOK_kv_head(ok)                                                                           \
+    (now == HEAD_MODULO                                  ? head % d->n_kv_head                     \
+     : now == SHARE_7 && d->n_q_head == 7 * d->n_kv_head ? head / 8                                \
+                                                         : (ok))
+#define HOOK_n_keys(ok) count_keys(c, seq, layer, p)
+#define HOOK_n_dims(ok) (now == DIM_128 && D > 128 && D < 256 ? 128 : (ok))
 #define HOOK_score(ok)                                                                             \
     (now == OWN_SCALE || (now == SCALE_ZERO && d->scale == 0) ? dot / sqrt((double)D)              \
      : now == SOFT_MASK && j > p                              ? (ok)-10                            \

@@ -58,6 +58,7 @@
     M(STALE, "old_tokens_resurface", VALUE, "truncate") \
     M(STALE_NAN, "stale_tokens_weigh_zero", VALUE, "nonfinite") \
     M(TAIL_LOST, "cut_group_loses_its_tail", VALUE, "truncate") \
+    M(TAIL_PAGED, "cut_group_in_a_page_loses_its_tail", VALUE, "truncate") \
     M(FUZZ_LEAK, "page_leaks_when_a_fork_is_cut", VALUE, "fuzz") \
     /* capacity and refusals */ \
     M(OVERRUN, "silent_overrun", VALUE, "full") \
@@ -88,6 +89,7 @@
     M(PAST_STATE, "writes_past_its_state", VALUE, NULL) \
     /* heads and sums */ \
     M(HEAD_MODULO, "head_modulo", VALUE, NULL) \
+    M(SHARE_7, "heads_that_share_by_7_as_by_8", VALUE, NULL) \
     M(TWICE_DIVIDED, "merge_divides_twice", VALUE, NULL) \
     M(NO_RESCALE, "sum_not_rescaled", VALUE, "ramp") \
     M(NO_MAX, "no_max_subtraction", VALUE, "offset") \

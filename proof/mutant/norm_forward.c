@@ -109,6 +109,7 @@ static real y_at(const fwd_args *a, int64_t c, real d, real rstd, trap t)
     real           xhat = rstd * (t == DIFFERENCE ? rounded(ts_wide(dtype), d) : d);
     if (t == BETA_MOST) beta = within(beta, 8);
     if (t == ODD_F16 && dtype == TS_F16 && a->n_cols % 2 && (uintptr_t)a->x % 16 && last) gain = 0;
+    if (in_tail_5(dtype, c, a->n_cols, a->row_stride, t)) gain = 0;
     if (t == XHAT_ROUNDED) xhat = rounded(dtype, xhat);
     if (t == LOW_DIGITS) xhat = rounded(TS_BF16, xhat);
     if (t == ONE_COLUMN && a->n_cols == 1) return beta;
@@ -132,6 +133,7 @@ static void forward_row(const fwd_args *a, const ts_exec *x, int64_t k, real *r,
     const real rstd = rstd_of(a, r, v, t);
     *nonfinite = isnan(rstd);
     if ((t == ROWS_65535 && k >= 65535) || (t == ROWS_20000 && k >= 20000)) return;
+    if (left_out(k, a->n_cols, t)) return;
     if (a->centred && t != NO_MEAN) put(a->mean, wide, k, mean);
     if (t != NO_RSTD) put(a->rstd, wide, k, t == RMS_KEPT ? 1 / rstd : rstd);
     if (t == NO_LAST_ROW && k == a->n_rows - 1) return;

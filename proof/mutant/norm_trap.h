@@ -34,7 +34,8 @@ typedef enum trap { /* both norms and both passes share those that they can fall
     /* NaN and infinity */
     NAN_LEAKS, NONFINITE_ZEROED, INF_IS_0, ONE_COLUMN, NAN_DBETA, SUM_NONFINITE_ROWS, NONFINITE_DY,
     /* shapes, memory, threads */
-    DENSE_ROWS, INT32_OFFSET, ALIGNED, NO_TAIL, NO_LAST_ROW, ROWS_65535, ROWS_20000, NO_MEAN,
+    DENSE_ROWS, INT32_OFFSET, UINT32_OFFSET, STRIDE_32, ALIGNED, NO_TAIL, NO_LAST_ROW, ROWS_65535,
+    ROWS_20000, WIDE_65535, WIDE_2_17, TAIL_5, PAST_BLOCK, NO_MEAN,
     NO_RSTD, ZERO_ROWS, ZERO_ROWS_BF16, WRITE_PAST, WRITE_BEFORE, WRITE_GAP, WRITE_INPUT, FAR_WRITE,
     READ_PAST, READ_BEFORE, HANG, CRASH, CRASH_1, REMEMBERS, BY_THREADS, NO_DEFAULT, DRIFTS,
     /* refusals */
@@ -80,8 +81,11 @@ static inline int64_t row_at(const void *x, ts_dtype dtype, int64_t k, int64_t n
                              int64_t stride, trap t)
 {
     const size_t  n_bytes = ts_format_of(dtype)->n_bytes;
-    const int64_t begin = k * (t == DENSE_ROWS ? n_cols : stride);
+    const int64_t begin = k * (t == DENSE_ROWS  ? n_cols
+                               : t == STRIDE_32 ? (int64_t)(uint32_t)stride
+                                                : stride);
     if (t == INT32_OFFSET) return begin & INT32_MAX;
+    if (t == UINT32_OFFSET) return begin & UINT32_MAX;
     if (t != ALIGNED) return begin;
     return begin - (int64_t)(((uintptr_t)x + (size_t)begin * n_bytes) % 16 / n_bytes);
 }
@@ -89,12 +93,13 @@ static inline int64_t row_at(const void *x, ts_dtype dtype, int64_t k, int64_t n
 /* How many of n elements enter a row's sums, and how many columns are written. */
 static inline int64_t n_summed(int64_t n, trap t)
 {
-    const int64_t most = t == FIRST_32      ? 32
-                         : t == FIRST_256   ? 256
-                         : t == FIRST_1024  ? 1024
-                         : t == FIRST_16384 ? 16384
-                         : t == FIRST_70000 ? 70000
-                                            : n;
+    const int64_t most = t == FIRST_32                                  ? 32
+                         : t == FIRST_256                               ? 256
+                         : t == FIRST_1024                              ? 1024
+                         : t == FIRST_16384                             ? 16384
+                         : t == FIRST_70000                             ? 70000
+                         : t == PAST_BLOCK && n > 1024 && n % 1024 == 2 ? n - 1
+                                                                        : n;
     return n < most ? n : most;
 }
 
@@ -122,6 +127,18 @@ static inline real gain_at(const void *w, ts_dtype dtype, int64_t c, int w_offse
     if (t == NO_GAIN) return 1;
     if (t == GAIN_ROUNDED) return rounded(dtype, v);
     return t == GAIN_MOST ? within(v, 8) : v;
+}
+
+/* Rows that a launch with too few blocks leaves out; narrow rows have a path of their own. */
+static inline bool left_out(int64_t k, int64_t n_cols, trap t)
+{
+    return n_cols > 64 && ((t == WIDE_65535 && k >= 65535) || (t == WIDE_2_17 && k >= 1 << 17));
+}
+
+/* The last element of rows of 8 n + 5 that have a gap behind them. */
+static inline bool in_tail_5(ts_dtype dtype, int64_t c, int64_t n_cols, int64_t stride, trap t)
+{
+    return t == TAIL_5 && dtype == TS_F16 && n_cols % 8 == 5 && stride > n_cols && c == n_cols - 1;
 }
 
 static inline void scribble(ts_buf b, void *p, trap t)

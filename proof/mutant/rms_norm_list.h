@@ -63,6 +63,12 @@
     /* shapes and memory */                                                 \
     M(DENSE_ROWS, "dense_rows", VALUE, NULL)                                \
     M(INT32_OFFSET, "int32_offset", VALUE, "far")                           \
+    M(UINT32_OFFSET, "uint32_offset", VALUE, "farther")                     \
+    M(STRIDE_32, "stride_of_32_bits", VALUE, "farther")                     \
+    M(WIDE_65535, "wide_rows_past_65535", UNWRITTEN, "tall")                \
+    M(WIDE_2_17, "wide_rows_past_2_17", UNWRITTEN, "taller")                \
+    M(TAIL_5, "tail_of_5_before_a_gap", VALUE, NULL)                        \
+    M(PAST_BLOCK, "two_past_a_block", VALUE, NULL)                          \
     M(ALIGNED, "assumed_alignment", VALUE, NULL)                            \
     M(NO_TAIL, "tail_dropped", UNWRITTEN, NULL)                             \
     M(NO_LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL)                   \
@@ -128,6 +134,8 @@
     /* shapes, memory, refusals */                                          \
     M(DENSE_ROWS, "dense_rows", VALUE, NULL)                                \
     M(INT32_OFFSET, "int32_offset", VALUE, "far")                           \
+    M(UINT32_OFFSET, "uint32_offset", VALUE, "farther")                     \
+    M(STRIDE_32, "stride_of_32_bits", VALUE, "farther")                     \
     M(NO_TAIL, "tail_dropped", UNWRITTEN, NULL)                             \
     M(WRITE_PAST, "writes_past", PAST, NULL)                                \
     M(TAKES_ACCUMULATE, "accepts_bad_accumulate", REFUSAL, NULL)            \

@@ -40,6 +40,7 @@ static int32_t scratch[SCRATCH]; /* what lanes keep; a mutant runs in one thread
 static double at(const row *r, int64_t i)
 {
     const double x = ts_load(r->a->logits, r->a->dtype, r->begin + i);
+    if (r->trap == MASK_1E37 && x < -1e37) return -INFINITY;
     return isnan(x) ? (double)-INFINITY : x;
 }
 
@@ -322,6 +323,7 @@ static int64_t row_begin(const topk_args *a, int64_t number, trap t)
     const size_t  n_bytes = ts_format_of(a->dtype)->n_bytes;
     const int64_t begin = number * (t == DENSE_ROWS ? a->n_vocab : a->row_stride);
     if (t == INT32_OFFSET) return begin & INT32_MAX;
+    if (t == UINT32_OFFSET) return begin & UINT32_MAX;
     if (t != ALIGNED) return begin;
     return begin - (int64_t)(((uintptr_t)a->logits + (size_t)begin * n_bytes) % 16 / n_bytes);
 }
@@ -439,11 +441,13 @@ static void do_row(const topk_args *a, const ts_exec *x, int64_t number, bool *l
     if (t == T_PAST_50) r.t = fmin(r.t, 50);
     if (t == T_PAST_1E6) r.t = fmin(r.t, 1e6);
     if (t == T_PAST_1E20) r.t = fmin(r.t, 1e20);
+    if (t == T_BELOW_50) r.t = fmax(r.t, 0.02);
     if (t == T_LEAST) r.t = fmax(r.t, 1e-6);
     if (t == COLS_2_17 && r.n > 1 << 17) r.n = 1 << 17;
     if (t == NO_LAST_ROW && number == a->n_rows - 1) return;
     if (t == V_0_UNWRITTEN && a->n_vocab == 0) return;
     if (t == ROWS_65535 && number >= 65535) return;
+    if (t == WIDE_65535 && number >= 65535 && a->n_vocab > 64) return;
     if (t == ROWS_20000 && number >= 20000) return;
     if (t == ROWS_BY_8 && number >= a->n_rows / 8 * 8) return;
     r.m = row_max(&r, &nonfinite);

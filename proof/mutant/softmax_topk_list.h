@@ -147,6 +147,10 @@
     M(ALIGNED, "assumed_alignment", VALUE, NULL, NULL) \
     M(DENSE_ROWS, "dense_rows", VALUE, NULL, NULL) \
     M(INT32_OFFSET, "int32_offset", VALUE, "far", NULL) \
+    M(UINT32_OFFSET, "uint32_offset", VALUE, "farther", NULL) \
+    M(WIDE_65535, "wide_rows_past_65535", UNWRITTEN, "tall", NULL) \
+    M(T_BELOW_50, "temperature_no_more_than_50", VALUE, NULL, NULL) \
+    M(MASK_1E37, "below_minus_1e37_is_masked", VALUE, "wide", NULL) \
     M(NO_LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL, NULL) \
     M(ROWS_65535, "rows_past_65535", UNWRITTEN, NULL, NULL) \
     M(ROWS_20000, "rows_past_20000", UNWRITTEN, "ties", NULL) \

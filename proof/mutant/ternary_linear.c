@@ -103,15 +103,22 @@ static double cut(double v)
     (now == SCALE_SIGN ? fabs(ok) : now == SUBNORMAL && fabs(ok) < 0x1p-14 ? 0 : (ok))
 #define HOOK_weight(ok) other_weight(ok, s, o, g, j, each)
 #define HOOK_n_out(ok)                                                                             \
-    (now == OUT_128 && (ok) > 128 ? 128 : now == OUT_4096 && (ok) > 4096 ? 4096 : (ok))
+    (now == OUT_65535 && (ok) > 65535 ? 65535                                                      \
+     : now == OUT_128 && (ok) > 128   ? 128                                                        \
+     : now == OUT_4096 && (ok) > 4096 ? 4096                                                       \
+                                      : (ok))
 #define HOOK_n_rows(ok)                                                                            \
-    (now == ROWS_64 && (ok) > 64       ? 64                                                        \
-     : now == ROWS_1024 && (ok) > 1024 ? 1024                                                      \
-                                       : (ok) - (now == LAST_ROW))
+    (now == ROWS_64 && (ok) > 64         ? 64                                                      \
+     : now == ROWS_1024 && (ok) > 1024   ? 1024                                                    \
+     : now == ROWS_65535 && (ok) > 65535 ? 65535                                                   \
+                                         : (ok) - (now == LAST_ROW))
 #define HOOK_n_groups(ok) ((ok) - (now == LAST_GROUP && d->n_in % GROUP))
 #define HOOK_in(ok)       (now == IN_MOST && fabs(ok) > 127 ? copysign(127, ok) : (ok))
 #define HOOK_sum(ok)                                                                               \
-    ((now == IN_16384 && g * GROUP + j >= 16384) || (now == SKIPS_ZEROS && wt[j] == 0) ? sum       \
+    ((now == IN_16384 && g * GROUP + j >= 16384) || (now == SKIPS_ZEROS && wt[j] == 0) ||          \
+             (now == IN_8192_OF_16 && d->dtype != TS_F32 && d->dtype != TS_F64 &&                  \
+              g * GROUP + j >= 8192)                                                               \
+         ? sum                                                                                     \
      : now == NARROW_SUM && d->dtype != TS_F32 ? narrow(ok, TS_BF16)                               \
                                                : (ok))
 #define HOOK_y(ok)                                                                                 \

@@ -46,6 +46,8 @@
     M(ROWS_64, "rows_past_64_unwritten", UNWRITTEN, NULL) \
     M(OUT_128, "outputs_past_128_unwritten", UNWRITTEN, NULL) \
     M(ROWS_1024, "rows_past_1024_unwritten", UNWRITTEN, NULL) \
+    M(ROWS_65535, "rows_past_65535_unwritten", UNWRITTEN, "tall") \
+    M(OUT_65535, "outputs_past_65535_unwritten", UNWRITTEN, "taller") \
     M(OUT_4096, "outputs_past_4096_unwritten", UNWRITTEN, NULL) \
     M(IN_16384, "inputs_past_16384_left_out", VALUE, NULL) \
     M(BEFORE_WS, "writes_before_workspace", VALUE, NULL) \
@@ -58,6 +60,7 @@
     M(SKIPS_ZEROS, "zero_times_nan_left_out", VALUE, "nonfinite") \
     M(NARROW_SUM, "sums_in_16_bits", VALUE, NULL) \
     M(IN_MOST, "inputs_no_more_than_127", VALUE, "loud") \
+    M(IN_8192_OF_16, "16_bit_inputs_past_8192_left_out", VALUE, NULL) \
     M(BF16_DOWN, "bf16_rounded_towards_zero", VALUE, NULL) \
     M(OTHER_ORDER, "forwards_differ", VALUE, NULL) \
     M(LAST_ROW, "last_row_unwritten", UNWRITTEN, NULL) \

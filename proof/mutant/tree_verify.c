@@ -43,7 +43,7 @@ static bool is_above(float x, float best)
     return x > best || (now == MINUS_ZERO && x == 0 && best == 0 && !signbit(x) && signbit(best));
 }
 
-#define HOOK_tau(ok) (now == HOT_TWICE ? 1 / (ok) : (ok))
+#define HOOK_tau(ok) (now == HOT_TWICE ? 1 / (ok) : now == TAU_50 && (ok) > 50 ? 50 : (ok))
 #define HOOK_nonfinite(ok)                                                                         \
     (now != NONFINITE_PASSES && (ok) && !(isnan(x[t]) ? now == NAN_PASSES : now == INF_PASSES))
 #define HOOK_above(ok) is_above(x[t], x[top])
@@ -53,7 +53,7 @@ static bool is_above(float x, float best)
                                                                  : (ok))
 #define HOOK_greedy(ok)                                                                            \
     ((ok) || now == COLD || (now == TAU_LEAST && temperature < 0.05) ||                            \
-     (now == TAU_1E_3 && temperature < 1e-3))
+     (now == TAU_1E_3 && temperature < 1e-3) || (now == TAU_1E_5 && temperature < 1e-5))
 #define HERE_draw                                                                                  \
     if (now == LAST_AT_1 && u > 0.9999) return (int32_t)n - 1
 #define HOOK_max(ok)     (now == NO_MAX ? 0 : (ok))
@@ -365,7 +365,7 @@ static ts_status residual(const void *args, const ts_exec *x)
     return TS_OK;
 }
 
-static const ts_tree_table table = { verify, mask, bias, residual, workspace };
+static const ts_tree_table table = { verify, mask, bias, residual, workspace, NULL };
 
 #define STEM  tree_verify
 #define TABLE ts_tree_table

@@ -49,7 +49,9 @@
     M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
     M(DEEP_32, "path_no_longer_than_32", VALUE, "chain") \
     M(SIBLINGS_128, "siblings_past_128_never_taken", VALUE, "late") \
+    M(TAU_50, "temperature_no_more_than_50", VALUE, "extreme") \
     M(TAU_1E_3, "temperature_below_1e_3_is_greedy", VALUE, "cold") \
+    M(TAU_1E_5, "temperature_below_1e_5_is_greedy", VALUE, "colder") \
     M(LAST_AT_1, "draw_near_1_takes_the_last", VALUE, "one_u") \
     M(NONFINITE_PASSES, "nonfinite_row_passes", VALUE, "nonfinite") \
     M(NONFINITE_ANYWHERE, "unvisited_nonfinite_row_fails", VALUE, "nonfinite") \

@@ -10,6 +10,7 @@ struct ts_kv {
     size_t         bytes;
     int            codes, by_channel;
     int64_t        n_cell, own, max_pages, row_bytes, n_group, n_free;
+    int32_t        least;        /* no page below it is free */
     int32_t       *page, *n_ref; /* [n_seq_max][n_layer][max_pages], [n_page] */
     int64_t       *len;          /* [n_seq_max][n_layer] */
     unsigned char *open;
@@ -263,16 +264,16 @@ static int64_t pages_for(const ts_kv *c, int64_t n)
 
 static int32_t take_page(ts_kv *c)
 {
-    int32_t i = 0;
-    while (c->n_ref[i]) i++;
-    c->n_ref[i] = 1;
+    while (c->n_ref[c->least]) c->least++;
+    c->n_ref[c->least] = 1;
     c->n_free--;
-    return i;
+    return c->least;
 }
 
 static void drop_page(ts_kv *c, int32_t page)
 {
     if (HOOK(is_last, --c->n_ref[page] == 0)) c->n_free++;
+    if (page < c->least) c->least = page;
 }
 
 static void copy_cells(const ts_kv *c, int64_t from, int64_t to, int64_t n)

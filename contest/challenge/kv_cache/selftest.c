@@ -18,6 +18,7 @@ typedef struct bench {
 
 static int ok(bench *b, const char *what, ts_status got, ts_status want)
 {
+    got = finish(got);
     if (got != want) flaw(b->name, what, 0, got, want);
     return got == want;
 }
@@ -151,7 +152,7 @@ static void play(bench *b)
 
 static void try(ts_dtype io, ts_dtype store, ts_key_axis axis, int64_t page, int64_t window)
 {
-    bench b = { .x = { .device = TS_CPU, .n_threads = 1, .deterministic = 1 } };
+    bench b = { .x = { .device = TEST_DEVICE, .n_threads = 1, .deterministic = 1 } };
     snprintf(b.name, sizeof b.name, "io=%d store=%d axis=%d page=%d window=%d", io, store, axis,
              (int)page, (int)window);
     b.d = (ts_kv_dims) { .n_layer = 2,

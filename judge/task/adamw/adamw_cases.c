@@ -57,7 +57,7 @@ const ts_cover ts_adamw_step_cover = {
                 { "skip", ALL },
                 { "quiet", ALL } },
     .empties = 1u << TS_ADAM_N,
-    .dim = { TS_RANGE(2, 40000, 0, 1, 2, 17, 257, 1025, 16385),
+    .dim = { TS_COUNTS(2, 40000, 0, 1, 2, 17, 257, 1025, 16385),
              TS_RANGE(2, 16, 0, 1, 9, 16),
              TS_RANGE(1, 2000000, 1, 2, 11, 1001, 1000001),
              FLAG,

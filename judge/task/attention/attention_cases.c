@@ -9,28 +9,62 @@
 enum { SOME = F32 | BF16, MAX_SHAPES = 4, MUCH = 1 << 17 };
 enum { FULL = TS_FULL, CAUSAL = TS_CAUSAL, WINDOW = TS_WINDOW };
 
+#define LONGEST (INT64_MAX - 1) /* window, plus 1 */
+
 typedef ts_attention_shape_of shape;
 
 /* Invalid calls are derived from the first. Lengths around tiles of 16, 64 and 128, lengths of q
  * and k that differ, every way to share heads, odd head dimensions, hints that divide nothing; many
  * tiles of keys, and of queries. */
 static const shape plain_shapes[] = {
-    { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },  { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
-    { 1, 1, 1, 1, 1, 1, FULL, 0 },         { 15, 15, 1, 6, 3, 33, FULL, 160 },
-    { 17, 17, 2, 6, 3, 80, CAUSAL, 371 },  { 33, 33, 1, 2, 1, 1, CAUSAL, 10 },
-    { 1, 64, 2, 4, 2, 64, CAUSAL, 0 },     { 5, 64, 2, 4, 2, 64, CAUSAL, 161 },
-    { 64, 5, 1, 2, 1, 64, CAUSAL, 160 },   { 65, 130, 1, 2, 1, 64, CAUSAL, 641 },
-    { 130, 65, 1, 1, 1, 33, FULL, 372 },   { 1, 65, 1, 8, 1, 128, FULL, 1 },
-    { 63, 63, 1, 4, 1, 64, CAUSAL, 640 },  { 64, 64, 1, 2, 2, 64, FULL, 643 },
-    { 65, 65, 1, 2, 2, 128, CAUSAL, 640 }, { 65, 65, 1, 2, 1, 64, FULL, 971 },
-    { 127, 127, 1, 2, 1, 33, CAUSAL, 0 },  { 128, 128, 1, 1, 1, 64, FULL, 1280 },
-    { 128, 128, 1, 1, 1, 128, CAUSAL, 1 }, { 129, 129, 1, 2, 1, 80, CAUSAL, 640 },
-    { 17, 33, 1, 2, 1, 129, CAUSAL, 0 },   { 9, 40, 1, 2, 2, 200, FULL, 161 },
-    { 9, 17, 2, 1, 1, 255, CAUSAL, 0 },    { 65, 129, 1, 1, 1, 256, FULL, 161 },
-    { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },   { 300, 300, 1, 1, 1, 33, CAUSAL, 970 },
-    { 300, 129, 1, 1, 1, 8, FULL, 5121 },  { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },
-    { 1021, 33, 1, 1, 1, 16, FULL, 5120 }, { 3, 5, 1, 66, 2, 8, FULL, 0 },
-    { 2, 17, 1, 35, 35, 9, CAUSAL, 1 },    { 5, 40, 1, 2, 1, 8, CAUSAL, (int64_t)10 << 40 },
+    { 17, 17, 2, 4, 2, 64, CAUSAL, 640 },
+    { 2, 2, 1, 2, 1, 8, CAUSAL, 11 },
+    { 1, 1, 1, 1, 1, 1, FULL, 0 },
+    { 15, 15, 1, 6, 3, 33, FULL, 160 },
+    { 3, 9, 1, 14, 2, 8, FULL, 0 },
+    { 17, 17, 2, 6, 3, 80, CAUSAL, 371 },
+    { 33, 33, 1, 2, 1, 1, CAUSAL, 10 },
+    { 1, 64, 2, 4, 2, 64, CAUSAL, 0 },
+    { 5, 64, 2, 4, 2, 64, CAUSAL, 161 },
+    { 64, 5, 1, 2, 1, 64, CAUSAL, 160 },
+    { 65, 130, 1, 2, 1, 64, CAUSAL, 641 },
+    { 130, 65, 1, 1, 1, 33, FULL, 372 },
+    { 1, 65, 1, 8, 1, 128, FULL, 1 },
+    { 63, 63, 1, 4, 1, 64, CAUSAL, 640 },
+    { 64, 64, 1, 2, 2, 64, FULL, 643 },
+    { 65, 65, 1, 2, 2, 128, CAUSAL, 640 },
+    { 65, 65, 1, 2, 1, 64, FULL, 971 },
+    { 127, 127, 1, 2, 1, 33, CAUSAL, 0 },
+    { 128, 128, 1, 1, 1, 64, FULL, 1280 },
+    { 128, 128, 1, 1, 1, 128, CAUSAL, 1 },
+    { 129, 129, 1, 2, 1, 80, CAUSAL, 640 },
+    { 17, 33, 1, 2, 1, 129, CAUSAL, 0 },
+    { 9, 40, 1, 2, 2, 200, FULL, 161 },
+    { 9, 17, 2, 1, 1, 255, CAUSAL, 0 },
+    { 65, 129, 1, 1, 1, 256, FULL, 161 },
+    { 40, 40, 1, 2, 2, 256, CAUSAL, 2 },
+    { 300, 300, 1, 1, 1, 33, CAUSAL, 970 },
+    { 300, 129, 1, 1, 1, 8, FULL, 5121 },
+    { 65, 1021, 1, 1, 1, 16, CAUSAL, 0 },
+    { 1021, 33, 1, 1, 1, 16, FULL, 5120 },
+    { 3, 5, 1, 66, 2, 8, FULL, 0 },
+    { 2, 17, 1, 35, 35, 9, CAUSAL, 1 },
+    { 5, 40, 1, 2, 1, 8, CAUSAL, INT64_MAX / 10 * 10 },
+};
+
+/* More rows than 16 bits count, as the queries of the heads that share, by how many share. */
+static const shape shared_rows[] = {
+    { 22100, 3, 1, 6, 2, 1, FULL, 0 },   { 13200, 2, 1, 5, 1, 1, FULL, 1 },
+    { 11100, 3, 1, 12, 2, 1, FULL, 0 },  { 9500, 2, 1, 7, 1, 1, CAUSAL, 0 },
+    { 7400, 3, 1, 18, 2, 1, FULL, 1 },   { 6100, 2, 1, 11, 1, 1, FULL, 0 },
+    { 5500, 3, 1, 24, 2, 1, CAUSAL, 0 }, { 4500, 2, 1, 15, 1, 1, FULL, 0 },
+};
+
+/* Work enough for threads to overlap in the heads that add to one gradient. */
+static const shape contended[] = {
+    { 257, 257, 1, 8, 1, 64, CAUSAL, 0 },
+    { 300, 130, 1, 6, 2, 64, FULL, 0 },
+    { 200, 300, 1, 4, 1, 128, CAUSAL, 1 },
 };
 
 /* No queries, no visible keys, neither; and heads past a launch limit. */
@@ -76,7 +110,7 @@ static const family families[] = {
                                { 5, 5, 3, 2, 2, 1, FULL, 0 }, { 9, 1, 2, 3, 3, 8, FULL, 0 } } },
     { "nonfinite_value", ALL, 0,  { { 17, 33, 2, 4, 2, 8, FULL, 0 }, { 65, 129, 1, 3, 3, 33, CAUSAL, 641 },
                                { 5, 5, 3, 2, 2, 1, FULL, 0 } } },
-    { "loud",      0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
+    { "loud",      0, ALL,   { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
     { "faint",     0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 33, CAUSAL, 641 } } },
     { "nonfinite",      ALL, 0,   { { 17, 17, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 2, 1, 64, CAUSAL, 641 } } },
 };
@@ -185,11 +219,12 @@ static bool affordable(const ts_case *c)
     }
 /* q, k, batch, heads that share, kv_heads, head_dim, mask */
 #define EXTENTS                                                                                    \
-    TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),                                            \
-        TS_RANGE(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4200),                           \
-        TS_RANGE(1, 1100, 0, 1, 2, 9, 65, 1025), TS_RANGE(0, 16, 1, 2, 3, 5, 9),                   \
-        TS_RANGE(0, 16, 1, 2, 3, 9), TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),         \
-        TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 3, 10, 18, 66, 258, 4098, 4151)
+    TS_COUNTS(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),                                           \
+        TS_COUNTS(2, 4300, 0, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4200),                          \
+        TS_COUNTS(1, 1100, 0, 1, 2, 9, 65, 1025), TS_RATIOS(0, 80, 1, 2, 3, 5, 9, 17),             \
+        TS_COUNTS(0, 300, 1, 2, 3, 9, 17, 129),                                                    \
+        TS_COUNTS(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),                                     \
+        TS_COUNTS(0, LONGEST, 0, 1, 2, 3, 10, 18, 66, 258, 4098, 4151, LONGEST)
 #define SCALES TS_RANGE(0, TS_SCALE_1, 0, 1, 2, 3, 4, 5)
 
 const ts_cover ts_flash_attention_cover = {
@@ -263,6 +298,10 @@ static void add_checked(ts_case_list *l)
         add(l, TS_USE_CHECK, F32, many_heads, "normal");
         add(l, TS_USE_CHECK, F32, many_keys, "normal");
         add(l, TS_USE_CHECK, F32, many_queries, "normal");
+        for (size_t k = 0; k < COUNT(shared_rows); k++)
+            add(l, TS_USE_CHECK, k % 2 ? F32 | F16 : F32 | BF16, shared_rows[k], "normal");
+        for (size_t k = 0; k < COUNT(contended) && l->backward; k++)
+            add(l, TS_USE_CHECK, k % 2 ? F32 | F16 : F32 | BF16, contended[k], "normal");
     }
     const int scaled = l->n;
     add(l, TS_USE_CHECK, ALL, (shape) { 17, 33, 1, 2, 1, 8, FULL, 0 }, "normal");

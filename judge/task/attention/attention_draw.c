@@ -192,10 +192,12 @@ static void nonfinite_value(const ts_attention_drawn *w)
     if (is_nonfinite(w)) ts_store(w->to, w->d->dtype, w->begin + w->d->head_dim / 2, NAN);
 }
 
-/* Gradients of another size than what they are gradients of. */
+/* Gradients of another size than what they are gradients of. Of f16 dout . v is often past the
+ * range of the dtype where the outputs are within it. */
 static void loud_dout(const ts_attention_drawn *w)
 {
-    around(w, w->d->n_q_head, w->d->n_q, 0, 1000);
+    const double size = w->d->dtype == TS_F16 ? 4e4 / sqrt((double)w->d->head_dim) : 1000;
+    around(w, w->d->n_q_head, w->d->n_q, 0, size);
 }
 
 static void faint_dout(const ts_attention_drawn *w)

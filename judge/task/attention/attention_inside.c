@@ -20,7 +20,7 @@ ts_span ts_attention_keys(const ts_attention_dims *d, const int32_t *kv_len, int
     const int64_t last = i + d->n_k - d->n_q; /* the one that it meets, if causal */
     ts_span       s = { 0, kv_len ? kv_len[b] : d->n_k };
     if (d->causal && last + 1 < s.end) s.end = last + 1;
-    if (d->window > 0 && last - d->window + 1 > 0) s.begin = last - d->window + 1;
+    if (d->window > 0 && last >= d->window) s.begin = last - d->window + 1;
     return s;
 }
 
@@ -30,7 +30,7 @@ ts_span ts_attention_queries(const ts_attention_dims *d, const int32_t *kv_len, 
     const int64_t first = j - (d->n_k - d->n_q);
     ts_span       s = { 0, d->n_q };
     if (d->causal && first > 0) s.begin = first;
-    if (d->window > 0 && first + d->window < s.end) s.end = first + d->window;
+    if (d->window > 0 && d->window < s.end - first) s.end = first + d->window;
     if (kv_len && j >= kv_len[b]) s.end = s.begin;
     return s;
 }

@@ -344,7 +344,7 @@ const ts_task ts_task_beam_search = {
                   "length of the longest prompt", "100 alpha", "eos",
                   "kind of model: 0 hash, 1 transformer, 2 table, 3 copied rows (timed)" },
     .kind = TS_SCRIPT,
-    .devices = TS_ON_CPU,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
     .has_model = true,
     /* A length penalty beyond 2 brings the scores of a large model so near to each other that
      * hardly a draw is clear. */
@@ -375,6 +375,7 @@ const ts_task ts_task_beam_search = {
     .canon = { { "ties", TIES, false },
                { "underflow", TIES, false },
                { "near", EXACT, false },
+               { "close", EXACT, false },
                { "nonfinite", NONFINITE, true },
                { "nonfinite_inf", NONFINITE, true },
                { "nonfinite_none", NONFINITE, true },

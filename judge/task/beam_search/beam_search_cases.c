@@ -33,7 +33,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 4099, 8, 4, 5, 0, 9, HASH }, "normal" },
     { CHECK, TS_F32, { 5, 50257, 16, 5, 50, 60, 50256, HASH }, "normal" },
     { CHECK, TS_F32, { 4, 100000, 2, 8, 5, 60, 99999, HASH }, "normal" }, /* past 16 bits */
+    { CHECK, TS_F32, { 2, 151936, 4, 4, 5, 60, 151935, HASH }, "normal" },
     { CHECK, TS_F32, { 34, 9, 2, 3, 3, 60, 2, HASH }, "normal" },
+    { CHECK, TS_F32, { 1, 200, 130, 2, 3, 0, -1, HASH }, "normal" },
     { CHECK, TS_F32, { 2, 97, 66, 2, 200, 600, 2, HASH }, "normal" },
     /* where every position counts, and where the distribution is stored prefix by prefix */
     { CHECK, TS_F32, { 2, 97, 3, 8, 5, 60, 3, ROPE }, "rope" },
@@ -74,6 +76,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 1, 50257, 4, 3, 5, 60, 50256, TABLE }, "ties" }, /* shared by threads */
     { CHECK, TS_F32, { 3, 5, 4, 6, 3, 60, 1, HASH }, "masked" },
     { CHECK, TS_F32, { 2, 97, 8, 6, 3, 100, 4, HASH }, "masked" },
+    { CHECK, TS_F32, { 2, 3000, 4, 2, 3, 0, -1, TABLE }, "barred" },
+    { CHECK, TS_F32, { 1, 20000, 5, 2, 3, 60, 7, TABLE }, "barred" },
+    { CHECK, TS_F32, { 3, 20, 12, 2, 3, 0, 2, TABLE }, "barred" },
     { CHECK, TS_F32, { 2, 97, 3, 6, 3, 60, 2, HASH }, "nonfinite" },
     { CHECK, TS_F32, { 3, 11, 2, 5, 2, 0, -1, HASH }, "nonfinite" },
     { CHECK, TS_F32, { 2, 1000, 4, 4, 3, 60, 2, HASH }, "nonfinite" },
@@ -89,6 +94,9 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 97, 5, 1, 3, 60, -1, TABLE }, "near" },
     { CHECK, TS_F32, { 1, 16, 1, 2, 3, 0, -1, TABLE }, "near" },
     { CHECK, TS_F32, { 2, 1000, 16, 1, 1, 100, 4, TABLE }, "near" },
+    { CHECK, TS_F32, { 2, 97, 5, 2, 3, 60, -1, TABLE }, "close" },
+    { CHECK, TS_F32, { 3, 16, 2, 2, 3, 0, -1, TABLE }, "close" },
+    { CHECK, TS_F32, { 2, 1000, 16, 2, 1, 100, 4, TABLE }, "close" },
     /* the other search */
     { CHECK, TS_F32, { 2, 97, 3, 6, 5, 60, 2, HASH }, "archive" },
     { CHECK, TS_F32, { 3, 11, 3, 12, 5, 0, 2, HASH }, "archive" },
@@ -132,8 +140,9 @@ static bool affordable(const ts_case *c)
     if (m[EOS] >= m[VOCAB] || m[ITEMS] * m[WIDTH] > TS_BEAM_MOST) return false;
     if (m[ITEMS] * m[PROMPT] > TS_TOY_MOST_ROWS) return false; /* a query is shown no more */
     /* Or scores have no margins. */
-    if (m[ALPHA] > 400 && m[STEPS] > 4) return false;
-    if (m[ITEMS] * m[WIDTH] * m[STEPS] > (m[ALPHA] > 200 ? 2000 : 10000)) return false;
+    if (m[STEPS] > (m[ALPHA] > 400 ? 4 : m[ALPHA] > 100 ? 40 : 130)) return false;
+    const int64_t most = m[ALPHA] > 400 ? 300 : m[ALPHA] > 200 ? 1000 : 8000;
+    if (m[ITEMS] * m[WIDTH] * m[STEPS] > most) return false;
     if (strstr(c->family, "poor") && m[EOS] < 0) return false;
     if (strstr(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
@@ -152,9 +161,10 @@ const ts_cover ts_beam_search_cover = {
                 { "nonfinite_none", F32 },
                 { "fails", F32 } },
     .empties = 1u << 0 | 1u << 3 /* items, steps */,
-    .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
-             TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
-             TS_RANGE(1, 300, 1, 2, 6, 51, 129), TS_RANGE(0, 1000, 0, 1, 60, 100, 101, 201, 501),
+    .dim = { TS_COUNTS(1, TS_BEAM_ITEMS, 0, 1, 2, 5, 9, 17),
+             TS_COUNTS(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_COUNTS(1, 130, 1, 2, 3, 5, 9, 17, 33), TS_COUNTS(2, 130, 0, 1, 2, 5, 9, 17, 33),
+             TS_COUNTS(1, 300, 1, 2, 6, 51, 129), TS_RANGE(0, 1000, 0, 1, 60, 100, 101, 201, 501),
              TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH, ROPE) },
     .allows = affordable,
     .make = name_eos,
@@ -167,9 +177,10 @@ const ts_cover ts_beam_archive_cover = {
     .dtypes = F32,
     .family = { { "archive", F32 }, { "archive_poor", F32 }, { "archive_masked", F32 } },
     .empties = 1u << 0 | 1u << 3 /* items, steps */,
-    .dim = { TS_RANGE(1, 20, 0, 1, 2, 5, 9, 17), TS_RANGE(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
-             TS_RANGE(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_RANGE(2, 34, 0, 1, 2, 5, 9, 17, 33),
-             TS_RANGE(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),
+    .dim = { TS_COUNTS(1, TS_BEAM_ITEMS, 0, 1, 2, 5, 9, 17),
+             TS_COUNTS(4, 1100, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_COUNTS(1, 33, 1, 2, 3, 5, 9, 17, 33), TS_COUNTS(2, 34, 0, 1, 2, 5, 9, 17, 33),
+             TS_COUNTS(1, 60, 1, 2, 6, 51), TS_RANGE(0, 400, 0, 1, 60, 100, 101, 201),
              TS_NUMBERS(1, -1, 0, 1, LAST), TS_NUMBERS(0, HASH) },
     .allows = affordable,
     .make = name_eos,

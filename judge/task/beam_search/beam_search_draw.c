@@ -64,14 +64,16 @@ static void early(const ts_drawn *m)
 }
 
 /* One token of every row is certain; the weights of the others are negligible, so that
- * log-probabilities are integers, their sums exact, and ties are ties. */
+ * log-probabilities are integers, their sums exact, and ties are ties. Or some are as low as what
+ * people write to mask a token, and count nevertheless. */
 static void underflow(const ts_drawn *m, uint64_t seed, int64_t n_states)
 {
     const int64_t V = m->word[TS_TOY_VOCAB];
+    const float   step = seed & 1 ? 100.0F : 0x1p100F;
     for (int64_t s = 0; s < n_states; s++)
         for (int64_t t = 0, turn = (int64_t)(ts_bits(seed, s) % (uint64_t)V); t < V; t++) {
             const int64_t rank = (t + turn) % V;
-            ts_model_row(m, s)[t] = rank ? -700.0F - 100.0F * (float)rank : 0;
+            ts_model_row(m, s)[t] = rank ? -7 * step - step * (float)rank : 0;
         }
 }
 
@@ -82,12 +84,41 @@ static void near(const ts_drawn *m)
         ts_model_row(m, 0)[t] = (float)(t + 1) * 0x1p-26F;
 }
 
+/* Of nearly all tokens, from the first on or from the last, the logits are -inf. */
+static void barred(const ts_drawn *m, uint64_t seed)
+{
+    const int64_t V = m->word[TS_TOY_VOCAB], open = V / 5;
+    for (int64_t t = 0; t < V; t++)
+        ts_model_row(m, 0)[t] = (seed & 1 ? t : V - 1 - t) < V - open
+                                    ? -INFINITY
+                                    : (float)(2 * ts_normal(ts_mix(seed), t));
+}
+
+/* Two strings whose scores differ by 1e-8 or 1e-11 of themselves, and the better one comes from the
+ * worse parent. Logits near 0 are fine enough for that. */
+static void close_by(const ts_drawn *m, uint64_t seed)
+{
+    const int64_t V = m->word[TS_TOY_VOCAB];
+    const double  d = 0x1p-20, more = seed & 1 ? 0x1p-24 : 0x1p-34;
+    for (int64_t s = 0; s < 3; s++)
+        for (int64_t t = 0; t < V; t++) {
+            ts_model_row(m, s)[t] = s ? 0 : -8;
+            ts_model_lead(m, s, t, s);
+        }
+    ts_model_row(m, 0)[A] = 0;
+    ts_model_row(m, 0)[B] = (float)-d;
+    ts_model_row(m, 2)[V - 1] = (float)((d + more) * (double)V / (double)(V - 1));
+    ts_model_lead(m, 0, A, 1);
+    ts_model_lead(m, 0, B, 2);
+}
+
 /* Logits far from 0, on either side: only differences count. */
 static void offset(const ts_drawn *m, uint64_t seed, int64_t n_states)
 {
-    const int64_t V = m->word[TS_TOY_VOCAB];
+    static const double far[] = { 2000, -20000, 1e6 };
+    const int64_t       V = m->word[TS_TOY_VOCAB];
     for (int64_t i = 0; i < n_states * V; i++)
-        ts_model_row(m, 0)[i] = (float)((i / V % 2 ? 2000 : -20000) + 2 * ts_normal(seed, i));
+        ts_model_row(m, 0)[i] = (float)(far[i / V % 3] + 2 * ts_normal(seed, i));
 }
 
 static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
@@ -98,6 +129,8 @@ static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
     else if (is(c, "early")) early(m);
     else if (is(c, "underflow")) underflow(m, seed, n);
     else if (is(c, "near")) near(m);
+    else if (is(c, "barred")) barred(m, seed);
+    else if (is(c, "close")) close_by(m, seed);
     else if (is(c, "offset")) offset(m, ts_mix(seed), n);
     else
         for (int64_t s = 0; s < n * V; s++)
@@ -107,28 +140,28 @@ static void table(const ts_case *c, uint64_t seed, const ts_drawn *m)
 
 int64_t ts_beam_states(const ts_case *c)
 {
-    if (is(c, "slots") || is(c, "evict")) return 3;
+    if (is(c, "slots") || is(c, "evict") || is(c, "close")) return 3;
     if (is(c, "early")) return 12;
-    if (is(c, "ties") || is(c, "near")) return 1;
+    if (is(c, "ties") || is(c, "near") || is(c, "barred")) return 1;
     if (c->dim[MODEL] != TS_TOY_TABLE) return 0;
     return ts_tree_states(c->dim[VOCAB], c->dim[PROMPT] + c->dim[STEPS]);
 }
 
 /* ---- what all families share ---- */
 
-/* Ragged: 1, 3, 5, 50, as far as there is room. All alike where a string's length says what is
- * answered. */
+/* Ragged: 1, 3, 5, 50, and of every fifth item all of it, as far as there is room. All alike where
+ * a string's length says what is answered. */
 int64_t ts_beam_prompt_len(const ts_case *c, int64_t item)
 {
-    static const int64_t length[] = { 1, 3, 5, 50 };
+    static const int64_t length[] = { 1, 3, 5, 50, INT64_MAX };
     const int64_t        most = c->dim[PROMPT];
     if (nonfinite_how(c) >= 0 || item + 1 == c->dim[ITEMS]) return most; /* the last has them all */
-    return length[item % 4] < most ? length[item % 4] : most;
+    return length[item % 5] < most ? length[item % 5] : most;
 }
 
 static int32_t prompt_token(const ts_case *c, uint64_t seed, int64_t item, bool last, int64_t i)
 {
-    if (is(c, "slots") || is(c, "evict")) return FILL;
+    if (is(c, "slots") || is(c, "evict") || is(c, "close")) return FILL;
     if (is(c, "early")) return last ? (item % 2 ? B : A) : FILL;
     return (int32_t)(ts_bits(seed, i) % (uint64_t)c->dim[VOCAB]);
 }
@@ -180,5 +213,6 @@ void ts_beam_quiz_free(ts_beam_quiz *q)
 
 bool ts_beam_means_ties(const ts_case *c)
 {
-    return is(c, "ties") || is(c, "underflow") || is(c, "near");
+    return is(c, "ties") || is(c, "underflow") || is(c, "near") || is(c, "close") ||
+           is(c, "barred");
 }

@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "band.h"
+#include "logits.h"
 #include "spoil.h"
 
 const char *const ts_beam_names[2] = { "ts_beam_search", NULL };
 const char *const ts_beam_optional[2] = { "ts_beam_search_archive", NULL };
-const char *const ts_beam_queries[3] = { "ts_beam_search_workspace",
-                                         "ts_beam_search_archive_workspace", NULL };
+const char *const ts_beam_queries[5] = { "ts_beam_search_workspace",
+                                         "ts_beam_search_archive_workspace", "ts_beam_search_host",
+                                         "ts_beam_search_archive_host", NULL };
 
 enum { BAND = TS_HELD_BAND, BAND_BYTE = TS_HELD_BYTE, POISON = TS_HELD_POISON };
 
@@ -28,6 +30,7 @@ typedef struct held {
 
 typedef struct player {
     const ts_beam_play_args *a;
+    const ts_mover          *m; /* logits are on a device; NULL: on the host */
     ts_toy                   toy;
     ts_model                 model;
     int64_t                  prompt_len[TS_BEAM_ITEMS]; /* of a query, or an invalid call */
@@ -40,6 +43,8 @@ typedef struct player {
     const ts_exec           *exec;
     ts_exec                  x;
 } player;
+
+static ts_scratch scratch; /* on a device */
 
 /* ---- the model ---- */
 
@@ -80,9 +85,11 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     uint64_t h = 0;
     int      bad = 0;
     /* A call that is meant to fail is recorded too. */
-    const bool fails = p->toy.word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
+    const bool   fails = p->toy.word[TS_TOY_HOW] == TS_NONFINITE_FAILS;
+    float *const rows = ts_logits_begin(p->m, n_seq, p->a->n_vocab, out);
+    if (!rows) return 1;
     for (int64_t i = 0; i < n_seq && (!bad || fails); i++) {
-        bad |= ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
+        bad |= ts_toy_next(&p->toy, len[i], tokens[i], rows + i * p->toy.word[TS_TOY_VOCAB]);
         compare_prompts(p, len[i], tokens[i]);
         if (!bad || fails) h += ts_toy_string(len[i], tokens[i]);
     }
@@ -93,18 +100,22 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
         seen[2] = (double)(h >> 32);
     }
     p->n_next++;
-    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_seq, out);
-    return bad;
+    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_seq, rows);
+    ts_logits_end(p->m, n_seq, p->a->n_vocab, rows, out);
+    return ts_toy_says(&p->toy, bad);
 }
 
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
                    const uint8_t *visible, int64_t n_want, const int64_t *want, float *out)
 {
-    player   *p = self;
-    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
+    player      *p = self;
+    float *const rows = ts_logits_begin(p->m, n_want, p->a->n_vocab, out);
     p->n_forward++;
-    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_want, out);
-    return bad;
+    if (!rows) return 1;
+    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, rows);
+    if (p->toy.word[TS_TOY_NONFINITE]) note_none(p, bad, n_want, rows);
+    ts_logits_end(p->m, n_want, p->a->n_vocab, rows, out);
+    return ts_toy_says(&p->toy, bad);
 }
 
 /* ---- the call ---- */
@@ -187,7 +198,7 @@ bool ts_beam_must(const void *args, int64_t how, ts_status *must)
 
 /* Without inputs for a workspace query. */
 static void prepare(player *p, const ts_beam_play_args *a, const int32_t *prompts, bool inputs,
-                    held *h, const ts_exec *x)
+                    held *h, const ts_mover *m, ts_workspace_fn host, const ts_exec *x)
 {
     ts_status must;
     *p = (player) { .a = a, .toy = { a->word, a->weight } };
@@ -207,7 +218,9 @@ static void prepare(player *p, const ts_beam_play_args *a, const int32_t *prompt
     };
     p->args = &p->b;
     p->exec = &p->x;
+    p->m = x->device == TS_CPU ? NULL : m;
     p->x = *x;
+    if (p->m) ts_scratch_lay(&scratch, host, &p->b, x, &p->b.host, &p->b.host_bytes);
     if (a->how) spoil(p, a->how, &must);
 }
 
@@ -224,7 +237,7 @@ static int64_t overstepped(const ts_beam_play_args *a, const held *h)
 {
     const size_t n = (size_t)(a->n_items * a->width), all = TS_BEAM_MOST;
     const size_t items = (size_t)a->n_items;
-    return ts_count_other(h->before, BAND, BAND_BYTE) +
+    return ts_scratch_changed(&scratch) + ts_count_other(h->before, BAND, BAND_BYTE) +
            ts_count_other(h->between, BAND, BAND_BYTE) + ts_count_other(h->after, BAND, BAND_BYTE) +
            ts_count_other(h->end, BAND, BAND_BYTE) +
            ts_count_other(h->length + n, (all - n) * sizeof *h->length, POISON) +
@@ -250,7 +263,8 @@ static void tell(const ts_beam_play_args *a, const held *h)
 }
 
 /* Makes every invalid call in turn. */
-static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec *x)
+static void play_refused(ts_run_fn f, ts_workspace_fn host, const ts_beam_play_args *a,
+                         const ts_mover *m, const ts_exec *x)
 {
     static held   h;
     static player p;
@@ -258,7 +272,7 @@ static void play_refused(ts_run_fn f, const ts_beam_play_args *a, const ts_exec 
     double       *seen = a->calls, inside = 0, over = 0;
     for (int64_t list = TS_BEAM_ODD; list <= TS_BEAM_WITHOUT; list += TS_BEAM_LISTS)
         for (int64_t how = list; ts_beam_must(a, how, &must); how++) {
-            prepare(&p, a, a->prompts + a->n_items, true, &h, x);
+            prepare(&p, a, a->prompts + a->n_items, true, &h, m, host, x);
             poison(&h);
             spoil(&p, how, &must);
             const bool needless = must == TS_E_WORKSPACE && !x->workspace_bytes;
@@ -276,13 +290,13 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     static player                  p;
     const ts_beam_table *const     t = table;
     const ts_beam_play_args *const a = args;
-    (void)m;
     if (!a || !x) return t->search(a, x);
-    const ts_run_fn search = a->archive ? t->archive : t->search;
+    const ts_run_fn       search = a->archive ? t->archive : t->search;
+    const ts_workspace_fn host = a->archive ? t->archive_host : t->search_host;
     if (!search) return TS_E_UNSUPPORTED;
-    if (a->refused) return play_refused(search, a, x), TS_OK;
+    if (a->refused) return play_refused(search, host, a, m, x), TS_OK;
     poison(&h);
-    prepare(&p, a, a->prompts + a->n_items, true, &h, x);
+    prepare(&p, a, a->prompts + a->n_items, true, &h, m, host, x);
     const ts_status s = search(&p.b, x);
     if (s && s != TS_E_MODEL) {
         if (written(&h) || overstepped(a, &h)) tell(a, &h);
@@ -310,10 +324,10 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     const ts_workspace_fn query = a->archive ? t->archive_workspace : t->search_workspace;
     *n_bytes = 0;
     if (!query) return TS_OK;
-    prepare(&p, a, none, false, &h, x);
+    prepare(&p, a, none, false, &h, NULL, NULL, x);
     return query(&p.b, x, n_bytes);
 }
 
 const ts_player ts_player_beam_search = {
-    ts_beam_names, ts_beam_optional, ts_beam_queries, play, workspace,
+    ts_beam_names, ts_beam_optional, ts_beam_queries, play, workspace, .on_host = true,
 };

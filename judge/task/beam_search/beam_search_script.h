@@ -58,10 +58,10 @@ typedef struct ts_beam_play_args {
  * the first may be NULL. */
 typedef struct ts_beam_table {
     ts_run_fn       search, archive;
-    ts_workspace_fn search_workspace, archive_workspace;
+    ts_workspace_fn search_workspace, archive_workspace, search_host, archive_host;
 } ts_beam_table;
 
-extern const char *const ts_beam_names[2], *const ts_beam_optional[2], *const ts_beam_queries[3];
+extern const char *const ts_beam_names[2], *const ts_beam_optional[2], *const ts_beam_queries[5];
 
 /* Plays ts_beam_play_args over a ts_beam_table. Returns any status other than TS_OK and TS_E_MODEL,
  * with nothing written; TS_E_MODEL is part of the record. The search itself must reject a call

@@ -31,12 +31,13 @@ static double shift_of(const ts_case *c, int64_t v)
     if (ts_is(c, "offset")) return 300;
     if (ts_is(c, "rising")) return 60 * at;
     if (ts_is(c, "falling")) return 120 - 120 * at;
+    if (ts_is(c, "back")) return v + 7 >= c->dim[1] ? 30 : 0;
     return 0;
 }
 
 static bool has_shift(const ts_case *c)
 {
-    return ts_is(c, "offset") || ts_is(c, "rising") || ts_is(c, "falling");
+    return ts_is(c, "offset") || ts_is(c, "rising") || ts_is(c, "falling") || ts_is(c, "back");
 }
 
 static double w_at(const ts_case *c, uint64_t seed, int64_t v, int64_t k)
@@ -81,8 +82,9 @@ static void draw(const ts_case *c, const ts_xe_rule *r, uint64_t seed, const int
             ts_store(w, c->dtype, v * W + k, w_at(c, ts_mix(seed + 1), v, k));
     for (int64_t v = 0; v < r->n_vocab && bias; v++)
         ts_store(bias, c->dtype, v,
-                 ts_is(c, "masked") && ts_xe_is_masked(v) ? -INFINITY
-                                                          : 0.5 * ts_normal(ts_mix(seed + 2), v));
+                 (ts_is(c, "masked") || ts_is(c, "capped")) && ts_xe_is_masked(v)
+                     ? -INFINITY
+                     : 0.5 * ts_normal(ts_mix(seed + 2), v));
     for (int64_t i = 0; i < r->n_rows; i++)
         for (int64_t k = 0; k < D; k++)
             ts_store(h, c->dtype, i * S + k, h_at(c, r, ts_mix(seed), i, k, target[i], w));

@@ -21,6 +21,19 @@ static const shape odd_shapes[] = {
     { 300, 41, 8 },  { 2, 513, 129 }, { 67, 515, 70 }, { 70000, 3, 2 },  { 2, 70000, 2 },
 };
 
+/* Just past a number of blocks whose width is no power of two; vocabularies of models, some of
+ * which take more than 17 bits, or 18; and hidden states wider than 1024. */
+static const shape model_shapes[] = {
+    { 3, 1001, 3 },   { 3, 1537, 2 },  { 2, 3001, 2 },   { 2, 3073, 3 },   { 3, 3075, 2 },
+    { 2, 32001, 2 },  { 2, 50265, 2 }, { 2, 128257, 1 }, { 1, 151937, 2 }, { 1, 256000, 1 },
+    { 1, 262208, 1 }, { 5, 33, 1030 }, { 3, 17, 4100 },  { 2, 9, 3073 },   { 3, 5, 8195 },
+};
+
+/* Of long rows: in the last few words an error is lost, unless they outweigh all others. */
+static const shape end_shapes[] = {
+    { 9, 1027, 5 }, { 3, 33001, 2 }, { 2, 65539, 2 }, { 1, 100003, 2 }, { 2, 151937, 2 }
+};
+
 /* As models have them. */
 static const shape even_shapes[] = {
     { 16, 48, 32 }, { 64, 1008, 64 }, { 128, 256, 128 }, { 32, 2048, 32 }, { 256, 512, 16 },
@@ -46,8 +59,16 @@ static const family families[] = {
     { "coherent", ALL },  { "loud", WIDE },
     { "faint", WIDE },    { "masked", ALL },
     { "nonfinite", ALL }, { "ignored_nonfinite", ALL },
+    { "still", ALL },     { "capped", ALL },
 };
 static const shape family_shapes[] = { { 5, 7, 3 }, { 17, 129, 16 }, { 40, 700, 33 } };
+
+/* Where softcap makes numbers of infinities. */
+static void cap_all(ts_case_list *l, int first)
+{
+    for (; first < l->n; first++)
+        if (ts_is(&l->c[first], "capped")) l->c[first].dim[XE_CAP] = first % 2 ? 30 : 2;
+}
 
 /* Infinities are none once they are capped, and have no mean. */
 static bool suits(const ts_case *c, int64_t bias)
@@ -91,10 +112,10 @@ static bool logits_affordable(const ts_case *c)
             "ignored_nonfinite", ALL                                                               \
         }                                                                                          \
     }
-#define ROWS   TS_RANGE(3, 5000, 0, 1, 2, 9, 33, 129, 1025, 4097)
-#define VOCAB  TS_RANGE(2, 9000, 1, 2, 9, 33, 129, 1025, 4097)
+#define ROWS   TS_COUNTS(3, 5000, 0, 1, 2, 9, 33, 129, 1025, 4097)
+#define VOCAB  TS_COUNTS(2, 9000, 1, 2, 9, 33, 65, 129, 1025, 4097)
 #define MEAN   TS_RANGE(0, 1, 0, 1)
-#define SKIP   TS_NUMBERS(0, 0, 1, 2, 3)
+#define SKIP   TS_NUMBERS(0, 0, 1, 2, 3, 4)
 #define SMOOTH TS_NUMBERS(0, 0, 10, 100)
 #define Z      TS_NUMBERS(0, 0, 1, 100)
 #define CAP    TS_NUMBERS(0, 0, 1, 30)
@@ -105,7 +126,10 @@ const ts_cover ts_cross_entropy_cover = {
     .dtypes = ALL,
     .family = FAMILIES,
     .empties = 1u << 0 /* rows */,
-    .dim = { ROWS, VOCAB, TS_RANGE(2, 520, 1, 2, 9, 17, 65, 257), TS_RANGE(0, 24, 0, 1, 8),
+    .scalars = 1u << XE_SMOOTH | 1u << XE_Z | 1u << XE_CAP,
+    .row = TS_COVER_DIMS + XE_WIDTH,
+    .gap = TS_COVER_DIMS + XE_PAD,
+    .dim = { ROWS, VOCAB, TS_COUNTS(2, 520, 1, 2, 9, 17, 65, 257), TS_RANGE(0, 24, 0, 1, 8),
              TS_NUMBERS(3, 0, 1, 2, 3, 7, 11, 15), MEAN, TS_RANGE(1, 1, 0, 1), SKIP, SMOOTH, Z, CAP,
              TS_NUMBERS(0, 0, 1, 100, 4096) },
     .allows = affordable,
@@ -117,6 +141,9 @@ const ts_cover ts_cross_entropy_logits_cover = {
     .dtypes = ALL,
     .family = LOGIT_FAMILIES,
     .empties = 1u << 0 /* rows */,
+    .scalars = 1u << XE_SMOOTH | 1u << XE_Z | 1u << XE_CAP,
+    .row = TS_COVER_DIMS + 1,
+    .gap = TS_COVER_DIMS + XL_PAD,
     .dim = { ROWS,
              VOCAB,
              TS_RANGE(0, 24, 0, 1, 8),
@@ -156,8 +183,22 @@ static void add_hidden(ts_case_list *l, unsigned use, unsigned dtypes, shape s, 
                                { s.rows, s.vocab, s.width, pad, grads[turn % 8], (int64_t)turn % 2,
                                  1 - (int64_t)turn / 2 % 2 },
                                name };
-    if (ts_is(&c, "masked")) c.dim[XE_BIAS] = 1;
+    if (ts_is(&c, "masked") || ts_is(&c, "capped")) c.dim[XE_BIAS] = 1;
     ts_list_add(l, dtypes, c);
+}
+
+/* Rows of every matrix that far apart, and no row is ignored. In f32 the arena has room for three
+ * such matrices: one gradient. */
+static void add_farther(ts_case_list *l)
+{
+    enum { ALL_GRADS = 0, DH = 2, DW = 4 }; /* turns */
+    const int first = l->n;
+    for (int turn = DH; turn <= DW; turn += DW - DH)
+        add_hidden(l, TS_USE_CHECK | TS_USE_HOST, F32, (shape) { 2, 2, 40 }, FARTHER_PAD,
+                   (size_t)turn, "farther");
+    add_hidden(l, TS_USE_CHECK | TS_USE_HOST, BF16, (shape) { 2, 2, 40 }, FARTHER_PAD, ALL_GRADS,
+               "farther");
+    for (int i = first; i < l->n; i++) l->c[i].dim[XE_SKIP] = 1;
 }
 
 static void add_timed(ts_case_list *l, unsigned use, unsigned dtypes, shape s)
@@ -179,6 +220,12 @@ const ts_case *ts_cross_entropy_cases(void)
         for (size_t k = 0; k < COUNT(family_shapes); k++)
             add_hidden(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k], k == 1 ? 0 : 3,
                        k == 1 ? 0 : i + k, families[i].name);
+    cap_all(&l, 0);
+    for (size_t i = 0; i < COUNT(model_shapes); i++)
+        add_hidden(&l, TS_USE_CHECK | TS_USE_ALWAYS, model_shapes[i].vocab > 100000 ? FAST : ALL,
+                   model_shapes[i], (int64_t)i % 4, i, "normal");
+    for (size_t i = 0; i < COUNT(end_shapes); i++)
+        add_hidden(&l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, end_shapes[i], 1, 2 * i, "back");
     for (size_t i = 0; i < COUNT(options); i++) {
         int at = l.n;
         add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 21, 50, 12 }, 2, i, "normal");
@@ -190,6 +237,9 @@ const ts_case *ts_cross_entropy_cases(void)
      * alike. */
     add_hidden(&l, TS_USE_CHECK, ALL, (shape) { 128, 2048, 24 }, 0, 0, "coherent");
     add_hidden(&l, TS_USE_CHECK, FAST, (shape) { 3, 5, 40 }, FAR_PAD, 0, "far");
+    add_farther(&l);
+    add_hidden(&l, TS_USE_CHECK, FAST, (shape) { TALL_ROWS, TALL_COLS, 1 }, 1, 0, "tall");
+    add_hidden(&l, TS_USE_CHECK, FAST, (shape) { TALLER_ROWS, 9, 1 }, 0, 0, "taller");
     ts_list_cover(&l, &ts_cross_entropy_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)
         add_hidden(&l, TS_USE_DEVICE, FAST, device_shapes[i], 8, 3 * i, "normal");
@@ -228,6 +278,14 @@ const ts_case *ts_cross_entropy_logits_cases(void)
             if (strcmp(families[i].name, "coherent"))
                 add_logits(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k].rows,
                            family_shapes[k].vocab, k == 1 ? 0 : 3, i + k, families[i].name);
+    cap_all(&l, 0);
+    for (size_t i = 0; i < COUNT(model_shapes); i++)
+        if (model_shapes[i].width < 1000)
+            add_logits(&l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, model_shapes[i].rows,
+                       model_shapes[i].vocab, (int64_t)i % 4, i, "normal");
+    for (size_t i = 0; i < COUNT(end_shapes); i++)
+        add_logits(&l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, end_shapes[i].rows, end_shapes[i].vocab,
+                   1, i, "back");
     for (size_t i = 0; i < COUNT(options); i++) {
         int at = l.n;
         add_logits(&l, TS_USE_CHECK, ALL, 21, 50, 2, 0, "normal");
@@ -236,6 +294,10 @@ const ts_case *ts_cross_entropy_logits_cases(void)
     add_logits(&l, TS_USE_CHECK, ALL, 9, 300, 2, 1, "huge");
     add_logits(&l, TS_USE_CHECK, ALL, 9, 301, 1, 4, "huge");
     add_logits(&l, TS_USE_CHECK, FAST, 3, 40, FAR_PAD, 0, "far");
+    add_logits(&l, TS_USE_CHECK | TS_USE_HOST, F32 | BF16, 2, 40, FARTHER_PAD, 0, "farther");
+    for (int i = l.n - 2; i < l.n; i++) l.c[i].dim[XL_SKIP] = 1;
+    add_logits(&l, TS_USE_CHECK, FAST, TALL_ROWS, TALL_COLS, 1, 0, "tall");
+    add_logits(&l, TS_USE_CHECK, FAST, TALLER_ROWS, TALL_COLS, 0, 0, "taller");
     ts_list_cover(&l, &ts_cross_entropy_logits_cover);
     add_logits(&l, TS_USE_DEVICE, FAST, 3000, 3001, 3, 0, "normal");
     add_logits(&l, TS_USE_DEVICE, FAST, 1000, 16384, 0, 1, "normal");

@@ -25,7 +25,8 @@ extern const char ts_cross_entropy_nonfinite[], ts_cross_entropy_ignored[],
     ts_cross_entropy_masked[];
 
 /* The arguments of a call that are not tensors. skip: 0 the second of two rows or more and one in
- * five others are ignored, 1 none, 2 all, 3 those whose target is word 0. */
+ * five others are ignored, 1 none, 2 all, 3 those
+ * whose target is word 0, 4 as 0 with another ignore_index. */
 typedef struct ts_xe_rule {
     ts_dtype dtype;
     int64_t  n_rows, n_vocab;
@@ -77,7 +78,7 @@ ts_want ts_xe_total(const ts_xe_rule *r, const ts_xe_value *loss, const int32_t 
 
 #define TS_XE_SKIP_SAYS                                                                            \
     "rows that are ignored: 0 some, 1 none, 2 all, 3 those whose target is 0, the ignore_index "   \
-    "then"
+    "then, 4 some, whose ignore_index is -1 or the least number"
 
 /* Loss, lse and total, which come first among the wants of both. */
 bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const void *lse,

@@ -34,11 +34,12 @@ static double logit_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int
     if (!strcmp(f, "offset")) return z + (i % 2 ? -300 : 300);
     if (!strcmp(f, "rising")) return z + 120 * at;
     if (!strcmp(f, "falling")) return z + 120 - 120 * at;
+    if (!strcmp(f, "back")) return v + 7 >= V ? z + 30 : z;
     if (!strcmp(f, "flat")) return 1e-3 * z;
     if (!strcmp(f, "zeros")) return 0;
     if (!strcmp(f, "ties")) return (double)(ts_bits(seed, i * V + v) % 3) - 1;
     if (!strcmp(f, "sure")) return v == target ? 30 : z;
-    if (!strcmp(f, "masked")) return ts_xe_is_masked(v) ? -INFINITY : z;
+    if (!strcmp(f, "masked") || !strcmp(f, "capped")) return ts_xe_is_masked(v) ? -INFINITY : z;
     if (!strcmp(f, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
     if (!strcmp(f, "ignored_nonfinite") && target == r->ignored)
         return nonfinite_of(z, i % 2 + 1, chosen);

@@ -82,9 +82,9 @@ static bool affordable_forward(const ts_case *c)
     {                                                                                              \
         "nonfinite", ALL                                                                           \
     }
-#define ROWS  TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
-#define COLS  TS_RANGE(2, 8193, 1, 2, 9, 17, 33, 129, 513, 1025)
-#define VOCAB TS_RANGE(2, 70000, 1, 2, 9, 65, 257, 32769, 65537)
+#define ROWS  TS_COUNTS(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
+#define COLS  TS_COUNTS(2, 8193, 1, 2, 9, 17, 33, 129, 513, 1025)
+#define VOCAB TS_COUNTS(2, 70000, 1, 2, 9, 65, 257, 32769, 65537)
 #define PADS  TS_RANGE(0, 64, 0, 1, 2, 8, 17)
 #define FLAG  TS_RANGE(0, 1, 0, 1)
 #define SCALE TS_NUMBERS(0, 0, 1, 2, 3, TINY_SCALE, LARGE_SCALE)

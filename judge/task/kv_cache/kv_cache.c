@@ -102,7 +102,9 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const ts_kv_dims *d = s.dims;
     const int64_t     W = d->n_kv_head * d->head_dim, Q = d->n_q_head * d->head_dim;
     const ts_dtype    t = c->dtype;
-    *a = (ts_kv_cache_args) { .n_cache = s.n_cache, .n_op = s.n_op, .staged = s.staged };
+    *a = (ts_kv_cache_args) {
+        .n_cache = s.n_cache, .n_op = s.n_op, .n_word = (int64_t)s.n_word, .staged = s.staged
+    };
     memcpy(a->dims, s.dims, sizeof a->dims);
     void         *k = ts_take(m, &a->k, (ts_buf) { "k", TS_IN, t, s.n_kv, W, W });
     void         *v = ts_take(m, &a->v, (ts_buf) { "v", TS_IN, t, s.n_kv, W, W });
@@ -440,7 +442,7 @@ const ts_task ts_task_kv_cache = {
                   "0: io_dtype; 32, 16, 17: f32, f16, bf16; 8, 4: u8, u4 with keys by token; 9, 5: "
                   "by channel; 10 more: metadata in f16" },
     .kind = TS_SCRIPT,
-    .devices = TS_ON_CPU,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "k", TS_IN, 2, false },
                 { "v", TS_IN, 2, false },
                 { "q", TS_IN, 2, false },

@@ -73,16 +73,18 @@ static void want_coded(const kv_model *m, const kv_token *t, bool key, int64_t e
     for (int64_t k = 0; k < n; k++) want[k].bound = declared(m->d, &s);
 }
 
-/* Element e of the n tokens of a finished group; or of a token in the tail, which is not coded. */
+/* Element e of the n tokens of a finished group; or of a token in the tail, which is not coded,
+ * and is read as float. */
 static void want_channel(const kv_model *m, const kv_token *list, int64_t n, int64_t e,
                          ts_want *want, int64_t from, int64_t to)
 {
-    spread s = { INFINITY, -INFINITY, 0, true };
+    const bool coded = n == m->d->key_group;
+    spread     s = { INFINITY, -INFINITY, 0, true };
     for (int64_t i = 0; i < n; i++) {
         const double x = source(m, &list[i], true, e, &s);
-        if (i >= from && i < to) want[(i - from) * width(m)].value = x;
+        if (i >= from && i < to) want[(i - from) * width(m)].value = coded ? x : (double)(float)x;
     }
-    const double bound = !s.known ? INFINITY : n < m->d->key_group ? s.slack : declared(m->d, &s);
+    const double bound = !s.known ? INFINITY : coded ? declared(m->d, &s) : s.slack;
     for (int64_t i = from; i < to; i++) want[(i - from) * width(m)].bound = bound;
 }
 

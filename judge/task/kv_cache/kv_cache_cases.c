@@ -6,6 +6,7 @@
 #include "kv_cache_inside.h"
 
 enum { NARROW = F16 | BF16 };
+#define LONGEST (INT64_MAX - 1) /* window, sinks */
 
 typedef struct shape {
     int64_t seqs, len, layers, q_heads, kv_heads, head_dim;
@@ -21,7 +22,9 @@ static const shape plain_shapes[] = {
     { 2, 65, 2, 6, 3, 80 },   { 1, 129, 1, 8, 2, 256 }, { 5, 129, 1, 4, 1, 64 },
     { 2, 1000, 1, 4, 2, 64 }, { 1, 4099, 1, 2, 1, 33 }, { 1, 80, 1, 32, 8, 128 },
     { 3, 7, 2, 4, 2, 256 },   { 1, 48, 1, 4, 1, 1 },    { 2, 20, 1, 4, 2, 160 },
+    { 2, 5, 1, 14, 2, 8 },
 };
+static const shape   many_tokens = { 2, 66000, 1, 2, 1, 1 };
 static const int64_t pages[] = { 0, 16, 1, 7, 64 };
 
 /* As { family, dtypes, shapes, pages, stores }; 0 ends a list, but for a first page or store. */
@@ -88,15 +91,19 @@ static const shape timed_shapes[] = {
 static const shape large_shapes[] = { { 64, 8192, 1, 32, 8, 128 },
                                       { 1, 131072, 1, 32, 8, 128 },
                                       { 256, 2048, 1, 32, 8, 128 } };
+/* For the judge on a device, of any speed. */
+static const shape judged_shapes[] = { { 56, 1024, 1, 32, 8, 64 },
+                                       { 16, 1024, 1, 32, 8, 64 },
+                                       { 16, 320, 1, 32, 8, 64 },
+                                       { 4, 320, 1, 32, 8, 64 } };
 
-/* By channel a group of keys lies within a page; and what is stored otherwise is not of f64. */
+/* By channel a group of keys lies within a page. */
 static bool storable(const ts_case *c)
 {
     const int64_t *m = c->dim;
     const bool     by_channel =
         m[STORE] % META_F16 == STORE_U8_CHANNEL || m[STORE] % META_F16 == STORE_U4_CHANNEL;
-    if (m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]) return false;
-    return c->dtype != TS_F64 || m[STORE] == STORE_IO;
+    return !(m[GROUP] && m[PAGE] && by_channel && m[PAGE] % m[GROUP]);
 }
 
 static bool affordable(const ts_case *c)
@@ -113,16 +120,17 @@ static bool affordable(const ts_case *c)
  */
 #define PARAMETERS                                                                                 \
     {                                                                                              \
-        TS_RANGE(1, 9, 1, 2, 3, 5), TS_RANGE(2, 140, 1, 2, 9, 16, 17, 33, 65, 129),                \
-            TS_RANGE(0, 6, 1, 2, 3, 4, 5), TS_RANGE(0, 8, 1, 2, 3, 5), TS_RANGE(0, 8, 1, 2, 3, 5), \
-            TS_RANGE(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),                                  \
-            TS_RANGE(0, 64, 0, 1, 2, 3, 8, 9, 16, 17, 64),                                         \
+        TS_COUNTS(1, 80, 1, 2, 3, 5, 9, 17), TS_COUNTS(2, 300, 1, 2, 9, 16, 17, 33, 65, 129),      \
+            TS_COUNTS(0, MOST_LAYERS, 1, 2, 3, 4, 5), TS_RATIOS(0, 80, 1, 2, 3, 5, 9),             \
+            TS_COUNTS(0, 80, 1, 2, 3, 5, 9),                                                       \
+            TS_COUNTS(1, 256, 1, 2, 9, 17, 33, 65, 129, 193, 256),                                 \
+            TS_COUNTS(0, 300, 0, 1, 2, 3, 8, 9, 16, 17, 64, 65),                                   \
             TS_NUMBERS(0, STORE_IO, STORE_U4, STORE_U4_CHANNEL, STORE_U8, STORE_U8_CHANNEL,        \
                        STORE_U4 + META_F16, STORE_U4_CHANNEL + META_F16, STORE_F16, STORE_BF16,    \
                        STORE_U8 + META_F16, STORE_U8_CHANNEL + META_F16, STORE_F32),               \
-            TS_RANGE(0, (int64_t)1 << 40, 0, 1, 2, 9, 33, 129, 4097),                              \
-            TS_RANGE(0, 1 << 20, 0, 1, 2, 3, 5, 17), TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4),   \
-            TS_NUMBERS(0, 0, 1, 3, 16, 48, 64)                                                     \
+            TS_RANGE(0, LONGEST, 0, 1, 2, 9, 33, 129, 4097, LONGEST),                              \
+            TS_RANGE(0, LONGEST, 0, 1, 2, 3, 5, 17, 65, 129, LONGEST),                             \
+            TS_RANGE(0, SCALE_NEGATIVE, 0, 1, 2, 3, 4), TS_NUMBERS(0, 0, 1, 3, 16, 48, 64)         \
     }
 
 const ts_cover ts_kv_cache_cover = {
@@ -139,6 +147,7 @@ const ts_cover ts_kv_cache_cover = {
                 { "nonsense", ALL },
                 { "offset", ALL },
                 { "ramp", ALL },
+                { "hot", ALL },
                 { "constant", ALL },
                 { "zeros", ALL },
                 { "nonfinite", ALL } },
@@ -212,6 +221,10 @@ static void add_plain(ts_case_list *l)
         l->c[l->n - 1].dim[GROUP] = groups[i][1];
     }
     add(l, TS_USE_CHECK, F32, (shape) { 18, 5, 1, 2, 1, 8 }, 0, STORE_IO, "normal");
+    /* Positions, and numbers of pages, past 16 bits. */
+    add(l, TS_USE_CHECK, F32 | BF16, many_tokens, 1, STORE_IO, "crowd");
+    add(l, TS_USE_CHECK, F32 | F16, many_tokens, 0, STORE_IO, "crowd");
+    add(l, TS_USE_CHECK, F32, many_tokens, 16, STORE_U8, "crowd");
     for (size_t i = 1; i < n_pages; i++)
         add(l, TS_USE_CHECK, FAST, (shape) { 2, pages[i] + 1, 2, 4, 2, 16 }, pages[i], STORE_IO,
             "normal");
@@ -244,6 +257,9 @@ static void add_timed(ts_case_list *l)
             for (int p = 0; p < 3; p++)
                 add(l, TS_USE_TIME | TS_USE_LARGE, BF16, large_shapes[i], layouts[p], stores[k],
                     "normal");
+    for (size_t i = 0; i < COUNT(judged_shapes); i++)
+        for (int k = 0; k < 2; k++)
+            add(l, TS_USE_JUDGE | TS_USE_LARGE, F32, judged_shapes[i], 16, stores[k], "normal");
 }
 
 const ts_case *ts_kv_cache_cases(void)
@@ -257,6 +273,14 @@ const ts_case *ts_kv_cache_cases(void)
         &l, F32 | F64,
         (ts_case) {
             TS_USE_CHECK, TS_F32, { 1, 4200, 1, 1, 1, 3, 0, STORE_IO, 4097, 3 }, "window_long" });
+    /* More sinks than a block has keys, and keys behind them that no query sees. */
+    for (int64_t sinks = 65; sinks <= 130; sinks += 65)
+        for (int64_t page = 0; page <= 16; page += 16)
+            ts_list_add(&l, FAST,
+                        (ts_case) { TS_USE_CHECK,
+                                    TS_F32,
+                                    { 2, 400, 1, 4, 2, 8, page, STORE_IO, 9, sinks },
+                                    "window" });
     ts_list_cover(&l, &ts_kv_cache_cover);
     ts_list_cover(&l, &ts_kv_tree_cover);
     for (size_t i = 0; i < COUNT(device_shapes); i++)

@@ -43,16 +43,17 @@ static int64_t pages(const kv_cache *c, int64_t len)
 
 static void let_go(kv_cache *c, int32_t page)
 {
-    if (--c->n_held[page] == 0) c->n_free++;
+    if (--c->n_held[page]) return;
+    c->n_free++;
+    if (page < c->least_free) c->least_free = page;
 }
 
 static int32_t hold_free(kv_cache *c)
 {
-    int32_t i = 0;
-    while (c->n_held[i]) i++;
-    c->n_held[i] = 1;
+    while (c->n_held[c->least_free]) c->least_free++;
+    c->n_held[c->least_free] = 1;
     c->n_free--;
-    return i;
+    return c->least_free;
 }
 
 static void cut(kv_cache *c, kv_seq *q, int64_t l, int64_t n)

@@ -24,7 +24,8 @@ typedef struct kv_seq {
 typedef struct kv_cache {
     const ts_kv_dims *d;
     kv_seq            seq[TS_KV_SLOTS];
-    int32_t          *n_held; /* of each page, by how many */
+    int32_t          *n_held;     /* of each page, by how many */
+    int32_t           least_free; /* no page below it is free */
     int64_t           n_free, n_open;
     bool              forked; /* ever */
 } kv_cache;

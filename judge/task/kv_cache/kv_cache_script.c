@@ -16,9 +16,13 @@ const char *const ts_kv_optional[2] = { "ts_kv_attend_tree", NULL };
 
 enum { ALIGN = TS_BAND_ALIGN, BAND = 64, WORK_BAND = 256, BAND_BYTE = 0xfe };
 
+/* The script is read, and the record written, in blocks: on a device each copy takes some 10 us. */
+enum { READ_AHEAD = 1 << 13, LEFT_BEHIND = 1 << 9 };
+
 /* Layout of the workspace: per cache its state and a band; then copies lent to a call; then the
  * caches' own workspace between bands; then a list of sequences. */
 typedef struct plan {
+    size_t align;
     size_t state_bytes[TS_KV_CACHES], work_bytes, lent_bytes;
     size_t state[TS_KV_CACHES], lent, work, end; /* offsets */
 } plan;
@@ -34,6 +38,7 @@ typedef struct player {
     ts_kv                  *cache[TS_KV_CACHES];
     int32_t                 number[TS_KV_CACHES][TS_KV_SLOTS];
     int64_t                 n_out, n_read; /* rows written so far */
+    int64_t                 begin, end;    /* of the words of the script that were read */
     ts_kv_item              item[TS_KV_ITEMS];
     int32_t                 seq[TS_KV_ITEMS];
     int64_t                 n[TS_KV_ITEMS], n_all;
@@ -43,9 +48,9 @@ typedef struct player {
 /* Buffers lent to a call at a time: k, v and q. */
 enum { LENT = 3 };
 
-static size_t round_up(size_t n)
+static size_t round_up(const plan *p, size_t n)
 {
-    return (n + ALIGN - 1) / ALIGN * ALIGN;
+    return (n + p->align - 1) / p->align * p->align;
 }
 
 static size_t kv_row(const ts_kv_dims *d)
@@ -62,22 +67,23 @@ static ts_status make_plan(const ts_kv_table *t, const ts_kv_cache_args *a, cons
                            plan *p)
 {
     const ts_kv_dims *d = &a->dims[0];
-    *p = (plan) { 0 };
+    *p = (plan) { .align = x->device == TS_CPU ? ALIGN : TS_DEVICE_ALIGN };
     for (int64_t i = 0; i < a->n_cache; i++) {
         size_t          work = 0;
         const ts_status s = t->bytes(&a->dims[i], x, &p->state_bytes[i], &work);
         if (s) return s;
         if (work > p->work_bytes) p->work_bytes = work;
         p->state[i] = p->end;
-        p->end += round_up(p->state_bytes[i] + BAND);
+        p->end += round_up(p, p->state_bytes[i] + BAND);
     }
     p->lent = p->end;
     if (a->staged) {
         const size_t row = kv_row(d) > q_row(d) ? kv_row(d) : q_row(d);
         p->lent_bytes = LENT * ((size_t)d->max_call_tokens * row + ALIGN);
     }
-    p->work = p->lent + round_up(p->lent_bytes) + WORK_BAND;
-    p->end = p->work + round_up(p->work_bytes + WORK_BAND) + ALIGN + TS_KV_ITEMS * sizeof(int32_t);
+    p->work = p->lent + round_up(p, p->lent_bytes) + WORK_BAND;
+    p->end =
+        p->work + round_up(p, p->work_bytes + WORK_BAND) + ALIGN + TS_KV_ITEMS * sizeof(int32_t);
     return TS_OK;
 }
 
@@ -91,13 +97,13 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
 
 static size_t band_bytes(const player *w, int i)
 {
-    return round_up(w->p.state_bytes[i] + BAND) - w->p.state_bytes[i];
+    return round_up(&w->p, w->p.state_bytes[i] + BAND) - w->p.state_bytes[i];
 }
 
 /* Number of changed bytes in the band after a state. */
 static int64_t band_changed(const player *w, int i)
 {
-    unsigned char band[BAND + ALIGN];
+    unsigned char band[BAND + TS_DEVICE_ALIGN];
     w->m->out(band, w->base + w->p.state[i] + w->p.state_bytes[i], band_bytes(w, i));
     return ts_count_other(band, band_bytes(w, i), BAND_BYTE);
 }
@@ -430,6 +436,36 @@ static void play_op(player *w, const ts_kv_op *o, double *seen)
     seen[0] = perform(w, o, seen);
 }
 
+/* The n words of the script from `at` on, as many as an operation has or fewer. */
+static const int32_t *words_at(player *w, int64_t at, size_t n)
+{
+    static int32_t word[READ_AHEAD];
+    if (at + (int64_t)n > w->end) {
+        w->begin = at;
+        w->end = w->a->n_word - at < READ_AHEAD ? w->a->n_word : at + READ_AHEAD;
+        w->m->out(word, w->a->script + at, (size_t)(w->end - at) * sizeof *word);
+    }
+    return word + (at - w->begin);
+}
+
+static void play_ops(player *w)
+{
+    static double seen[LEFT_BEHIND][TS_KV_SEEN];
+    int64_t       at = 0, kept = 0;
+    ts_kv_op      o;
+    for (int64_t i = 0; i < w->a->n_op; i++, at += (int64_t)ts_kv_op_words(&o)) {
+        memcpy(&o, words_at(w, at, sizeof o / sizeof(int32_t)), sizeof o);
+        const int32_t *const word = words_at(w, at, ts_kv_op_words(&o));
+        memcpy(w->item, word + sizeof o / sizeof *word, (size_t)o.n_item * sizeof *w->item);
+        if (o.what == TS_KV_TREE)
+            memcpy(w->word, word + ts_kv_op_words(&o) - o.from, (size_t)o.from * sizeof *w->word);
+        play_op(w, &o, seen[i - kept]);
+        if (i + 1 < w->a->n_op && i + 1 - kept < LEFT_BEHIND) continue;
+        w->m->in(w->a->seen + kept * TS_KV_SEEN, seen, (size_t)(i + 1 - kept) * sizeof *seen);
+        kept = i + 1;
+    }
+}
+
 static ts_status create(player *w)
 {
     ts_status s = TS_OK;
@@ -446,10 +482,7 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     const ts_kv_cache_args *a = args;
     player w = { .t = table, .m = m ? m : &ts_on_cpu, .a = a, .x = *x, .base = x->workspace };
     w.room = x->workspace_bytes;
-    const int32_t *at = a->script;
-    ts_kv_op       o;
-    double         seen[TS_KV_SEEN];
-    ts_status      s = make_plan(w.t, a, x, &w.p);
+    ts_status s = make_plan(w.t, a, x, &w.p);
     if (s) return s;
     if (!x->workspace || x->workspace_bytes < w.p.end) return TS_E_WORKSPACE;
     if (w.m == &ts_on_cpu && a->staged) w.p.work += ts_odd_offset(w.base + w.p.work);
@@ -459,17 +492,10 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     w.m->fill(w.base + w.p.work - WORK_BAND, BAND_BYTE, WORK_BAND);
     w.m->fill(w.base + w.p.work + w.p.work_bytes, BAND_BYTE, WORK_BAND);
     s = create(&w);
-    for (int64_t i = 0; i < a->n_op && !s; i++, at += ts_kv_op_words(&o)) {
-        w.m->out(&o, at, sizeof o);
-        w.m->out(w.item, at + sizeof o / sizeof *at, (size_t)o.n_item * sizeof *w.item);
-        if (o.what == TS_KV_TREE)
-            w.m->out(w.word, at + ts_kv_op_words(&o) - o.from, (size_t)o.from * sizeof *w.word);
-        play_op(&w, &o, seen);
-        w.m->in(a->seen + i * TS_KV_SEEN, seen, sizeof seen);
-    }
+    if (!s) play_ops(&w);
     return s;
 }
 
 const ts_player ts_player_kv_cache = {
-    ts_kv_names, ts_kv_optional, NULL, play, workspace,
+    ts_kv_names, ts_kv_optional, NULL, play, workspace, false,
 };

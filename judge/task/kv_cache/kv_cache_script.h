@@ -73,8 +73,8 @@ enum { TS_KV_WORDS = 2048 }; /* of a tree */
 enum { TS_KV_UNSEEN = -77 }; /* initial value of outputs that a failed call must not write */
 
 typedef struct ts_kv_cache_args {
-    ts_kv_dims     dims[TS_KV_CACHES]; /* equal except for the pages */
-    int64_t        n_cache, n_op;
+    ts_kv_dims     dims[TS_KV_CACHES];    /* equal except for the pages */
+    int64_t        n_cache, n_op, n_word; /* operations; words of the script */
     int64_t        staged; /* 1: k, v and q are copied for each call, to unaligned addresses */
     const int32_t *script;
     const void    *k, *v; /* [n][n_kv_head][head_dim] */

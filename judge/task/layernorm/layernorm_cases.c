@@ -27,6 +27,13 @@ static const ts_norm_family families[] = {
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "nonfinite", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
+    { "offsets", ALL, { { 70, 17 }, { 35, 130 }, { 14, 1025 }, { 7, 4096 } } },
+    { "overflow", F16, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+};
+
+/* Backward alone: where x is NaN dy may be 0. */
+static const ts_norm_family nonfinite_zero = {
+    "nonfinite_zero", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 12, 4096 } }
 };
 
 #define FAMILIES                                                                                   \
@@ -48,6 +55,7 @@ const ts_cover ts_layernorm_forward_cover = {
     .dtypes = ALL,
     .family = FAMILIES,
     .empties = 1u << TS_NORM_ROWS,
+    TS_NORM_TAILS,
     .dim = { RANGES, { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, TS_NORM_EPS_POWER },
     .allows = ts_norm_affordable,
 };
@@ -58,6 +66,7 @@ const ts_cover ts_layernorm_backward_cover = {
     .dtypes = ALL,
     .family = FAMILIES,
     .empties = 1u << TS_NORM_ROWS,
+    TS_NORM_TAILS,
     .dim = { RANGES, TS_RANGE(0, 1, 0, 1), { 0 }, { 0 }, { 0 }, { 0 }, TS_NORM_EPS_POWER },
     .allows = ts_norm_affordable,
 };
@@ -84,6 +93,9 @@ static const ts_case *build(ts_norm_list *l, const ts_cover *cover)
     if (l->all.n) return l->all.c;
     ts_norm_add_shapes(l);
     for (int i = 0; i < (int)COUNT(families); i++) ts_norm_add_family(l, &families[i], i, 1);
+    if (l->all.backward) ts_norm_add_family(l, &nonfinite_zero, 0, 1);
+    ts_norm_add_ends(l, 0, 1);
+    ts_norm_add_blocks(l, 0, 1);
     ts_norm_add_far(l, OVERWRITE);
     /* A pair may meet where there is nothing to see: rows whose variance is less than any eps. */
     int first = l->all.n;
@@ -93,6 +105,11 @@ static const ts_case *build(ts_norm_list *l, const ts_cover *cover)
     first = l->all.n;
     ts_norm_add(l, TS_USE_CHECK, WIDE, (ts_norm_shape) { 1, 9 }, 2, OVERWRITE, "constant");
     ts_norm_set_eps(l, first, -60);
+    /* An eps that is 0 in f16, above the variance. */
+    first = l->all.n;
+    if (!l->all.backward)
+        ts_norm_add(l, TS_USE_CHECK, F16, (ts_norm_shape) { 9, 33 }, 2, OVERWRITE, "denormal");
+    ts_norm_set_eps(l, first, -8);
     ts_list_cover(&l->all, cover);
     ts_norm_add_large(l, OVERWRITE, judged_shapes);
     return l->all.c;
@@ -116,14 +133,18 @@ double ts_layernorm_draw(const char *f, ts_dtype t, uint64_t seed, int64_t r, in
     const double z = ts_normal(seed, r * n_cols + i);
     const double row = ts_normal(seed + 7, r);
     const bool   chosen = i == ts_norm_chosen(seed, r, n_cols);
+    /* From one where squares and their mean are as good as distances to those where they are not.
+     */
+    static const double offsets[] = { 3, -9.5, 15, -29, 95, -290, 900 };
     if (!strcmp(f, "offset")) return ts_by_dtype(t, 1e6, 1e9, 1000, 256) + z;
     if (!strcmp(f, "offset8")) return ts_by_dtype(t, 1e8, 1e14, 0, 0) + 1000 * z;
+    if (!strcmp(f, "offsets")) return offsets[r % 7] + z;
     if (!strcmp(f, "tiny")) return 1 + ts_by_dtype(t, 1e-3, 1e-7, 2e-3, 1e-2) * z;
     if (!strcmp(f, "constant")) return r ? 3 * row : 0;
     if (!strcmp(f, "ramp")) return ((double)i - (double)n_cols / 2) * 0.01;
     if (!strcmp(f, "ties")) return (double)(ts_bits(seed, r * n_cols + i) % 3) - 1;
     if (!strcmp(f, "flat_huge")) return ts_by_dtype(t, 0x1p100, 0x1p900, 0x1p15, 0x1p100);
-    if (!strcmp(f, "nonfinite") && chosen && r % 4)
+    if (!strncmp(f, "nonfinite", 9) && chosen && r % 4)
         return (const double[]) { 0, NAN, INFINITY, -INFINITY }[r % 4];
-    return ts_norm_draw(f, t, z, chosen);
+    return ts_norm_draw(f, t, z, chosen) * ts_norm_end(f, i, n_cols, 1000);
 }

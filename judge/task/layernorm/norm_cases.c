@@ -23,6 +23,18 @@ static const ts_norm_shape even_shapes[] = {
     { 21, 2048 }, { 13, 4096 }, { 7, 8192 }, { 3, 16384 },
 };
 
+/* An error in the last few elements of a long row is lost among so many, unless they outweigh them.
+ */
+static const ts_norm_shape end_shapes[] = {
+    { 17, 1027 }, { 2, 33001 }, { 1, 65539 }, { 1, 100003 }
+};
+
+/* Blocks of 1000, 1536, 3000 and 3072, whose last one has few elements. */
+static const ts_norm_shape block_shapes[] = {
+    { 3, 1001 }, { 3, 1002 }, { 3, 1537 }, { 3, 1539 }, { 2, 3001 },  { 2, 3002 },
+    { 2, 3073 }, { 2, 3075 }, { 2, 3079 }, { 2, 6147 }, { 1, 12007 }, { 1, 12295 },
+};
+
 /* No gap between rows, as most callers have it. */
 static const ts_norm_shape dense_shapes[] = { { 5, 7 }, { 9, 40 }, { 37, 1024 }, { 300, 768 } };
 
@@ -74,9 +86,30 @@ void ts_norm_add_family(ts_norm_list *l, const ts_norm_family *f, int first, int
                     f->name);
 }
 
+void ts_norm_add_ends(ts_norm_list *l, int first, int step)
+{
+    for (int i = 0; i < (int)COUNT(end_shapes); i++)
+        ts_norm_add(l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, end_shapes[i], 1 + i, first + step * i,
+                    "back");
+}
+
+void ts_norm_add_blocks(ts_norm_list *l, int first, int step)
+{
+    for (int i = 0; i < (int)COUNT(block_shapes); i++)
+        ts_norm_add(l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, block_shapes[i], i % 4, first + step * i,
+                    "normal");
+}
+
 void ts_norm_add_far(ts_norm_list *l, int flags)
 {
+    const unsigned use = TS_USE_CHECK | TS_USE_HOST;
     ts_norm_add(l, TS_USE_CHECK, F32 | BF16, (ts_norm_shape) { 3, 40 }, FAR_PAD, flags, "far");
+    /* In f32 the arena has room for three matrices that large. */
+    ts_norm_add(l, use, F32, (ts_norm_shape) { 2, 40 }, FARTHER_PAD, 0, "farther");
+    ts_norm_add(l, use, BF16, (ts_norm_shape) { 2, 40 }, FARTHER_PAD, flags, "farther");
+    ts_norm_add(l, TS_USE_CHECK, FAST, (ts_norm_shape) { TALL_ROWS, TALL_COLS }, 1, flags, "tall");
+    ts_norm_add(l, TS_USE_CHECK, FAST, (ts_norm_shape) { TALLER_ROWS, TALL_COLS }, 0, flags,
+                "taller");
 }
 
 void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged)
@@ -142,6 +175,11 @@ int64_t ts_norm_chosen(uint64_t seed, int64_t row, int64_t n_cols)
     return (int64_t)(ts_bits(seed + 8, row) % (uint64_t)n_cols);
 }
 
+double ts_norm_end(const char *f, int64_t i, int64_t n_cols, double large)
+{
+    return i >= n_cols - 7 && !strcmp(f, "back") ? large : 1;
+}
+
 double ts_norm_draw(const char *f, ts_dtype t, double z, bool chosen)
 {
     if (!strcmp(f, "spike")) return chosen ? 1000 : 1e-3 * z;
@@ -161,4 +199,17 @@ void ts_norm_draw_rows(const ts_case *c, void *p, uint64_t seed, double size)
     for (int64_t r = 0; r < c->dim[TS_NORM_ROWS]; r++)
         for (int64_t i = 0; i < n; i++)
             ts_store(p, c->dtype, r * stride + i, size * ts_normal(seed, r * n + i));
+}
+
+void ts_norm_draw_gradient(const ts_case *c, void *p, uint64_t seed)
+{
+    const int64_t n = c->dim[TS_NORM_COLS], stride = ts_norm_stride(c);
+    ts_norm_draw_rows(c, p, seed, ts_norm_size(c, 1000, 1e-9));
+    for (int64_t r = 0; r < c->dim[TS_NORM_ROWS] && ts_is(c, "back"); r++)
+        for (int64_t i = n > 7 ? n - 7 : 0; i < n; i++)
+            ts_store(p, c->dtype, r * stride + i, 1e4 * ts_normal(seed, r * n + i));
+    /* Zeros, and rows of them, whose x may be NaN. */
+    for (int64_t r = 0; r < c->dim[TS_NORM_ROWS] && ts_is(c, "nonfinite_zero"); r++)
+        for (int64_t i = 0; i < n; i++)
+            if (r / 6 % 2 || i % 3 == 1) ts_store(p, c->dtype, r * stride + i, 0);
 }

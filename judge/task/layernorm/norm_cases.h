@@ -9,8 +9,9 @@
 enum { TS_NORM_ROWS, TS_NORM_COLS, TS_NORM_PAD, TS_NORM_EPS = TS_MAX_DIMS };
 
 /* Of covers. */
-#define TS_NORM_ROW_RANGE TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
-#define TS_NORM_COL_RANGE TS_RANGE(2, 65537, 1, 2, 9, 17, 33, 129, 257, 1025, 4097, 16385)
+#define TS_NORM_ROW_RANGE TS_COUNTS(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001)
+#define TS_NORM_COL_RANGE TS_COUNTS(2, 65537, 1, 2, 9, 17, 33, 65, 129, 257, 1025, 4097, 16385)
+#define TS_NORM_TAILS     .row = TS_COVER_DIMS + TS_NORM_COLS, .gap = TS_COVER_DIMS + TS_NORM_PAD
 #define TS_NORM_PAD_RANGE TS_RANGE(0, 64, 0, 1, 2, 8, 17)
 #define TS_NORM_EPS_POWER TS_NUMBERS(1, -12, 0, 1, 4, 40)
 
@@ -40,7 +41,11 @@ void ts_norm_add(ts_norm_list *l, unsigned use, unsigned dtypes, ts_norm_shape s
 void ts_norm_add_shapes(ts_norm_list *l);
 /* With flags first, first + step, ... */
 void ts_norm_add_family(ts_norm_list *l, const ts_norm_family *f, int first, int step);
-/* Rows whose offsets pass 2^31 elements. */
+/* Rows whose end outweighs all before it, long ones too; with flags first, first + step, ... */
+void ts_norm_add_ends(ts_norm_list *l, int first, int step);
+/* Where a row is a little longer than a number of blocks whose width is no power of two. */
+void ts_norm_add_blocks(ts_norm_list *l, int first, int step);
+/* Rows whose offsets pass 2^31 and 2^32 elements, and more rows than a launch has blocks. */
 void ts_norm_add_far(ts_norm_list *l, int flags);
 /* The cases of devices, and those that are timed; `judged`, up to {0, 0}, also by the judge. */
 void ts_norm_add_large(ts_norm_list *l, int flags, const ts_norm_shape *judged);
@@ -74,9 +79,14 @@ double  ts_norm_eps(const ts_case *c, double usual);
 double ts_norm_size(const ts_case *c, double loud, double faint);
 /* Which element of a row is the odd one of its family. */
 int64_t ts_norm_chosen(uint64_t seed, int64_t row, int64_t n_cols);
+/* By what an element of x, or of dy, is multiplied: in family `back` large at the end of a row,
+ * else 1. */
+double ts_norm_end(const char *family, int64_t i, int64_t n_cols, double large);
 /* An element of a family that both norms have; z is normal. */
 double ts_norm_draw(const char *family, ts_dtype t, double z, bool chosen);
 /* Normal numbers times size in each row. */
 void ts_norm_draw_rows(const ts_case *c, void *p, uint64_t seed, double size);
+/* The gradients dy of a case, or what goes with them. */
+void ts_norm_draw_gradient(const ts_case *c, void *p, uint64_t seed);
 
 #endif

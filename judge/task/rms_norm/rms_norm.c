@@ -23,6 +23,8 @@
 
 static const char NONFINITE_DY[] = "a NaN of dy or dr stays in its row and its column";
 
+static const char NONFINITE_ZERO[] = "a row whose rstd is NaN is NaN even where dy is 0";
+
 static const double USUAL_EPS = 1e-6;
 
 typedef ts_rms_norm_forward_args  forward_args;
@@ -33,7 +35,7 @@ typedef ts_rms_norm_backward_args backward_args;
 /* Pruned: gains of exactly 0, which w_offset 1 makes of -1, and weights of 0. */
 static void draw_weights(const ts_case *c, void *w, uint64_t seed)
 {
-    const double size = ts_norm_size(c, 40, 1);
+    const double size = ts_is(c, "overflow") ? 2e4 : ts_norm_size(c, 40, 1);
     for (int64_t i = 0; i < c->dim[TS_RMS_COLS]; i++) {
         const double drawn = size * (0.25 + 1.5 * ts_uniform(seed, i));
         const bool   pruned = ts_is(c, "pruned") && i % 3;
@@ -64,7 +66,7 @@ static void draw_rows(const ts_case *c, void *x, void *residual, uint64_t seed)
 static void draw_gradient(const ts_case *c, void *p, uint64_t seed, int64_t first)
 {
     const int64_t n = c->dim[TS_RMS_COLS], stride = ts_norm_stride(c);
-    ts_norm_draw_rows(c, p, seed, ts_norm_size(c, 1000, 1e-9));
+    ts_norm_draw_gradient(c, p, seed);
     for (int64_t r = first; r < c->dim[TS_RMS_ROWS] && ts_is(c, "nonfinite_dy"); r += 3)
         ts_store(p, c->dtype, r * stride + ts_norm_chosen(seed, r, n), NAN);
 }
@@ -474,7 +476,9 @@ const ts_task ts_task_rms_norm_backward = {
     .check = check_backward,
     .cost = cost_backward,
     .invalid = &invalid_backward,
-    .canon = { TS_NORM_NONFINITE, { "nonfinite_dy", NONFINITE_DY, true } },
+    .canon = { TS_NORM_NONFINITE,
+               { "nonfinite_dy", NONFINITE_DY, true },
+               { "nonfinite_zero", NONFINITE_ZERO, true } },
     .excuse = excuse_backward,
     .common = common_backward,
 };

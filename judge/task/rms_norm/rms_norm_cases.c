@@ -29,11 +29,15 @@ static const ts_norm_family families[] = {
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "nonfinite", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } } },
+    { "overflow", F16, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
 };
 
-/* Backward alone: NaN in dy and in dr. */
+/* Backward alone: NaN in dy and in dr; and zeros in dy where x is NaN. */
 static const ts_norm_family nonfinite_gradient = {
     "nonfinite_dy", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 6, 4096 } }
+};
+static const ts_norm_family nonfinite_zero = {
+    "nonfinite_zero", ALL, { { 9, 7 }, { 17, 128 }, { 9, 1025 }, { 12, 4096 } }
 };
 
 static void make_forward(ts_case *c)
@@ -58,6 +62,7 @@ const ts_cover ts_rms_norm_forward_cover = {
     .dtypes = ALL,
     .family = { FAMILIES },
     .empties = 1u << TS_RMS_ROWS,
+    TS_NORM_TAILS,
     .dim = { RANGES, FLAG, TS_RANGE(1, 2, 0, 1, 2), { 0 }, { 0 }, { 0 }, TS_NORM_EPS_POWER },
     .allows = ts_norm_affordable,
     .make = make_forward,
@@ -69,6 +74,7 @@ const ts_cover ts_rms_norm_backward_cover = {
     .dtypes = ALL,
     .family = { FAMILIES, { "nonfinite_dy", ALL } },
     .empties = 1u << TS_RMS_ROWS,
+    TS_NORM_TAILS,
     .dim = { RANGES, FLAG, FLAG, TS_RANGE(1, 1, 0, 1), { 0 }, { 0 }, TS_NORM_EPS_POWER },
     .allows = ts_norm_affordable,
 };
@@ -112,11 +118,19 @@ static const ts_case *build(ts_norm_list *l, const ts_cover *cover)
     ts_norm_add_shapes(l);
     for (int i = 0; i < (int)COUNT(families); i++) ts_norm_add_family(l, &families[i], i, 3);
     if (l->all.backward) ts_norm_add_family(l, &nonfinite_gradient, 4, 3);
+    if (l->all.backward) ts_norm_add_family(l, &nonfinite_zero, 4, 3);
+    ts_norm_add_ends(l, fused, 3);
+    ts_norm_add_blocks(l, fused, 1);
     ts_norm_add_far(l, fused);
     /* An eps that float does not have, and rows of zeros: rstd shows it. */
-    const int first = l->all.n;
+    int first = l->all.n;
     ts_norm_add(l, TS_USE_CHECK, WIDE, (ts_norm_shape) { 2, 9 }, 2, fused, "zeros");
     ts_norm_set_eps(l, first, -60);
+    /* An eps that is 0 in f16, above the mean of squares. */
+    first = l->all.n;
+    if (!l->all.backward)
+        ts_norm_add(l, TS_USE_CHECK, F16, (ts_norm_shape) { 9, 33 }, 2, 0, "denormal");
+    ts_norm_set_eps(l, first, -8);
     ts_list_cover(&l->all, cover);
     ts_norm_add_large(l, fused, judged_shapes);
     return l->all.c;
@@ -140,7 +154,7 @@ static double draw_one(const char *f, ts_dtype t, uint64_t seed, int64_t row, in
     if (!strcmp(f, "offset")) return ts_by_dtype(t, 1e4, 1e6, 500, 64) + z;
     if (!strcmp(f, "tiny")) return 1e-3 * z;
     if (!strcmp(f, "constant")) return 0.5 + 3 * fabs(ts_normal(seed + 7, row));
-    return ts_norm_draw(f, t, z, i == ts_norm_chosen(seed, row, n));
+    return ts_norm_draw(f, t, z, i == ts_norm_chosen(seed, row, n)) * ts_norm_end(f, i, n, 1000);
 }
 
 /* An r that is not finite, in five rows of six; the last kind is so by rounding alone. */
@@ -170,6 +184,7 @@ void ts_rms_norm_draw(const ts_case *c, uint64_t seed, int64_t row, int64_t i, d
         *x += far;
         *residual -= far;
     }
-    if (!strcmp(f, "nonfinite") && i == ts_norm_chosen(seed, row, n))
+    if ((!strcmp(f, "nonfinite") || !strcmp(f, "nonfinite_zero")) &&
+        i == ts_norm_chosen(seed, row, n))
         draw_nonfinite(c->dtype, row, x, residual);
 }

@@ -56,7 +56,7 @@ const ts_cover ts_rope_cover = {
                 { "denormal", ALL },
                 { "nonfinite", ALL } },
     .empties = 1u << TS_ROPE_ROWS,
-    .dim = { TS_RANGE(2, 5000, 0, 1, 2, 9, 33, 257, 2001), TS_RANGE(1, 64, 1, 2, 5, 17),
+    .dim = { TS_COUNTS(2, 5000, 0, 1, 2, 9, 33, 257, 2001), TS_RANGE(1, 64, 1, 2, 5, 17),
              TS_RANGE(2, 300, 0, 1, 2, 5, 9, 17, 33, 65, 129), TS_RANGE(0, 40, 0, 1, 2, 17),
              TS_RANGE(0, 40, 0, 1, 2, 17), FLAG, FLAG, FLAG, TS_NUMBERS(1, -1, 0, 2, 6), FLAG },
     .allows = affordable,

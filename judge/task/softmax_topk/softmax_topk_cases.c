@@ -38,6 +38,21 @@ static const shape large_shapes[] = { { 2, 4099, 1025 }, { 2, 4099, 2000 }, { 2,
                                       { 1, 4099, 5000 }, { 1, 8300, 8250 }, { 1, 128256, 1024 },
                                       { 1, 151936, 256 } };
 
+/* Just past a number of blocks whose width is no power of two, 1000, 1536, 3000 or 3072;
+ * vocabularies of models, some of which take more than 17 bits, or 18; and more winners than 4096
+ * in a longer row. */
+static const shape model_shapes[] = {
+    { 3, 1001, 5 },   { 3, 1537, 33 },   { 3, 3001, 50 },   { 2, 3002, 8 },    { 3, 3073, 8 },
+    { 2, 3075, 50 },  { 2, 16001, 100 }, { 3, 32001, 20 },  { 2, 50265, 50 },  { 2, 128257, 10 },
+    { 1, 151937, 5 }, { 1, 256000, 64 }, { 1, 262208, 40 }, { 1, 9001, 4097 }, { 1, 32001, 4200 },
+};
+
+/* Of long rows: in the last few logits an error is lost, unless they outweigh all others. */
+static const shape end_shapes[] = {
+    { 3, 33001, 5 },  { 2, 65539, 3 },  { 1, 100003, 7 },
+    { 3, 100003, 2 }, { 1, 151937, 2 }, { 1, 262208, 3 },
+};
+
 typedef struct family {
     const char *name;
     unsigned    dtypes;
@@ -162,9 +177,12 @@ const ts_cover ts_softmax_topk_cover = {
                 { "all_masked", FAST },    { "floor", FAST },          { "nonfinite", FAST },
                 { "nonfinite_one", FAST }, { "nonfinite_inf", FAST } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* rows, vocab, k */,
-    .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
-             TS_RANGE(4, 151936, 0, 1, 2, 9, 33, 129, 257, 1025, 4097, 32769, 65537, 131073),
-             TS_RANGE(2, 5000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049),
+    .scalars = 1u << 4 | 1u << TS_MAX_DIMS /* heat, cool */,
+    .row = TS_COVER_DIMS + 1,
+    .gap = TS_COVER_DIMS + 3,
+    .dim = { TS_COUNTS(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),
+             TS_COUNTS(4, 151936, 0, 1, 2, 9, 33, 65, 129, 257, 1025, 4097, 32769, 65537, 131073),
+             TS_COUNTS(2, 5000, 0, 1, 2, 9, 33, 65, 129, 257, 513, 1025, 2049),
              TS_RANGE(0, 64, 0, 1, 2, 17),
              TS_RANGE(2, 100000000000000000, 1, 10, 100, 101, 251, 1001, 5001, 100001, 10000000000),
              TS_RANGE(1, 1, 0, 1),
@@ -188,6 +206,19 @@ static void add_empty(ts_case_list *l)
             add(l, TS_USE_CHECK, FAST, empty_shapes[i], (int64_t)i % 3, 100, lse, "normal");
 }
 
+/* Logits over half the range of their dtype, and a temperature with which all of them have a
+ * probability: none is a mask, and none is out of bounds. */
+static void add_wide(ts_case_list *l)
+{
+    static const shape some[] = { { 9, 33, 8 }, { 9, 1025, 50 }, { 2, 4099, 256 } };
+    for (size_t i = 0; i < COUNT(some); i++) {
+        const int first = l->n;
+        add(l, TS_USE_CHECK, F32 | BF16, some[i], (int64_t)i, 300, 1, "wide");
+        for (int k = first; k < l->n; k++) l->c[k].dim[TS_MAX_DIMS] = 4; /* times 2^-125 */
+        add(l, TS_USE_CHECK, F16, some[i], (int64_t)i, 1, 1, "wide");
+    }
+}
+
 /* t is 2^126: of logits below the smallest normal it makes numbers of usual size, so that a kernel
  * which flushes them has other probabilities. */
 static void add_cold_subnormals(ts_case_list *l)
@@ -208,16 +239,26 @@ static void add_checked(ts_case_list *l)
     }
     for (size_t i = 0; i < COUNT(large_shapes); i++)
         add(l, TS_USE_CHECK, i < 4 ? FAST : F32, large_shapes[i], (int64_t)i % 6, 100, 1, "normal");
+    for (size_t i = 0; i < COUNT(model_shapes); i++)
+        add(l, TS_USE_CHECK | TS_USE_ALWAYS, FAST, model_shapes[i], (int64_t)i % 4, 100, 1,
+            "normal");
+    for (size_t i = 0; i < COUNT(end_shapes); i++)
+        add(l, TS_USE_CHECK | TS_USE_ALWAYS, FAST, end_shapes[i], 1 + (int64_t)i, 100, 1, "back");
     /* Every k of which anybody may have made a template. */
     for (int64_t k = 1; k <= 256; k++)
         add(l, TS_USE_CHECK, F32, (shape) { 2, (const int64_t[]) { k + 60, 1025, 4099 }[k % 3], k },
             k % 6, 100, 1, "normal");
     add_cold_subnormals(l);
+    add_wide(l);
     for (size_t i = 0; i < COUNT(families); i++)
         for (size_t j = 0; j < MAX_SHAPES && families[i].shapes[j].rows; j++)
             add(l, TS_USE_CHECK, families[i].dtypes, families[i].shapes[j],
                 (int64_t)(i + j + 1) % 6, families[i].heat, j % 3 != 1, families[i].name);
     add(l, TS_USE_CHECK, F32 | BF16, (shape) { 3, 40, 8 }, FAR_PAD, 100, 1, "far");
+    add(l, TS_USE_CHECK | TS_USE_HOST, F32 | BF16, (shape) { 2, 40, 8 }, FARTHER_PAD, 100, 1,
+        "farther");
+    add(l, TS_USE_CHECK, FAST, (shape) { TALL_ROWS, TALL_COLS, 2 }, 1, 100, 1, "tall");
+    add(l, TS_USE_CHECK, FAST, (shape) { TALLER_ROWS, TALL_COLS, 1 }, 0, 100, 1, "taller");
     add(l, TS_USE_CHECK, F32, (shape) { 9, 33, 5 }, 1, 1000000, 1, "normal");
     l->c[l->n - 1].dim[TS_MAX_DIMS] = 2; /* that times 2^60 */
 }

@@ -6,7 +6,8 @@
 #include "task.h"
 
 /* dim: rows, vocab, k, pad (row_stride = vocab + pad), heat (inv_temperature in hundredths) and lse
- * (0: not requested); more: cool (1, 2, 3: heat is also multiplied by 2^-100, 2^60, 2^120). */
+ * (0: not requested); more: cool (1 to 4: heat is also multiplied by 2^-100, 2^60, 2^120,
+ * 2^-125). */
 const ts_case        *ts_softmax_topk_cases(void);
 extern const ts_cover ts_softmax_topk_cover;
 

@@ -167,6 +167,13 @@ static double offset30(const row *w, int64_t i)
     return (w->number % 2 ? -1e30 : 1e30) * (1 + level * (double)(bits(w, i) % 3));
 }
 
+/* Over half the range of the dtype: differences are still numbers of it. */
+static double wide(const row *w, int64_t i)
+{
+    const double share = (double)(bits(w, i) >> 11) * 0x1p-53; /* from 0 to 1 */
+    return ts_format_of(w->dtype)->max * 0.98 * (share - 0.5);
+}
+
 /* Every probability is near 1/V, which an absolute tolerance does not see. */
 static double flat(const row *w, int64_t i)
 {
@@ -259,7 +266,11 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
         { "normal", normal },
         { "hot", normal },
         { "cold", normal },
+        { "wide", wide },
         { "far", normal },
+        { "farther", normal },
+        { "tall", normal },
+        { "taller", normal },
         { "mod32", mod32 },
         { "mod64", mod64 },
         { "mod256", mod256 },

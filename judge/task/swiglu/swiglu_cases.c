@@ -54,9 +54,9 @@ static void make(ts_case *c)
         .family = { { "normal", ALL },  { "large", ALL },    { "deep", ALL },                      \
                     { "tiny", ALL },    { "root", ALL },     { "huge", ALL },                      \
                     { "extreme", ALL }, { "denormal", ALL }, { "nonfinite", ALL } },               \
-        .empties = 1u << TS_SWIGLU_ROWS,                                                           \
-        .dim = { TS_RANGE(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),                             \
-                 TS_RANGE(2, 20000, 1, 2, 9, 17, 33, 129, 1025, 8193),                             \
+        .empties = 1u << TS_SWIGLU_ROWS, .row = TS_COVER_DIMS + 1, .gap = TS_COVER_DIMS + 2,       \
+        .dim = { TS_COUNTS(2, 70000, 0, 1, 2, 9, 33, 257, 1025, 20001),                            \
+                 TS_COUNTS(2, 20000, 1, 2, 9, 17, 33, 129, 1025, 8193),                            \
                  TS_RANGE(0, 64, 0, 1, 2, 8, 17), places },                                        \
         .allows = affordable, .make = make                                                         \
     }

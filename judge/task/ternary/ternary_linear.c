@@ -166,25 +166,31 @@ static size_t n_want(const ts_case *c)
     return ts_bufs_elements(b, OUTPUTS);
 }
 
-/* What is summed in: a sum of n terms of magnitudes A, stored as t. */
+/* What is summed in: a sum of n terms of magnitudes A, stored as t; and the span of its first
+ * terms. */
 typedef struct sum {
-    double value, A;
+    double  value, A;
+    ts_span first;
 } sum;
 
 static ts_want want_of(sum s, int64_t n, ts_dtype sums, ts_dtype t, bool any)
 {
-    const double u = ts_format_of(sums)->u, kappa = any ? ts_kappa_any(n) : ts_kappa(n);
-    const double v = s.value, A = s.A;
+    const double u = ts_format_of(sums)->u, v = s.value;
+    const double error = ts_kappa(n) * u * s.A + (any ? ts_plain_error(&s.first, n, 0, u) : 0);
     if (isnan(v)) return (ts_want) { v, 0 };
-    return (ts_want) { v, kappa * u * A + ts_format_of(t)->u * (fabs(v) + kappa * u * A) +
+    return (ts_want) { v, error + ts_format_of(t)->u * (fabs(v) + error) +
                               ts_format_of(t)->min_normal * ts_format_of(t)->u };
 }
 
 /* sum over k of a[k a_step] b[k b_step]; wider than what is judged. */
 static sum product(const double *a, int64_t a_step, const double *b, int64_t b_step, int64_t n)
 {
-    sum s = { ts_real_dot(a, a_step, b, b_step, n).hi, 0 };
-    for (int64_t k = 0; k < n; k++) s.A += fabs(a[k * a_step] * b[k * b_step]);
+    sum s = { ts_real_dot(a, a_step, b, b_step, n).hi, 0, { 0, 0, 0 } };
+    for (int64_t k = 0; k < n; k++) {
+        const double term = a[k * a_step] * b[k * b_step];
+        s.A += fabs(term);
+        ts_span_add(&s.first, term);
+    }
     return s;
 }
 
@@ -496,7 +502,7 @@ const ts_task ts_task_ternary_linear = {
                   "functions called: sum of 1 (pack), 2 (unpack), 4 (linear), 8 (linear_packed), "
                   "16 (backward)" },
     .kind = TS_SCRIPT,
-    .devices = TS_ON_CPU,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
     .buffer = { { "w", TS_IN, 2, false },
                 { "code_in", TS_IN, 2, true },
                 { "scale_in", TS_IN, 2, false },

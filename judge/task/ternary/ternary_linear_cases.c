@@ -7,7 +7,13 @@
 #include "case_list.h"
 #include "ternary_reference.h"
 
-enum { CHECK = TS_USE_CHECK, HOST = TS_USE_HOST, JUDGE = TS_USE_JUDGE, TIME = TS_USE_TIME };
+enum {
+    CHECK = TS_USE_CHECK,
+    HOST = TS_USE_HOST,
+    JUDGE = TS_USE_JUDGE,
+    TIME = TS_USE_TIME,
+    LARGE = TS_USE_LARGE
+};
 
 /* clang-format off */
 static const ts_case some[] = {
@@ -23,6 +29,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 2, 16500, 2, EACH }, "normal" },
     { CHECK, TS_F32, { 4100, 5, 2, EACH }, "normal" },
     { CHECK, TS_F32, { 3, 5, 1030, EACH }, "normal" },
+    { CHECK, TS_F32, { 2, 2, TALL_ROWS, EACH }, "tall" },
+    { CHECK, TS_F32, { TALLER_ROWS, 2, 2, EACH }, "taller" },
     { CHECK, TS_F32, { 0, 5, 3, EACH }, "normal" },
     { CHECK, TS_F32, { 5, 0, 3, EACH }, "normal" },
     { CHECK, TS_F32, { 5, 130, 0, EACH }, "normal" },
@@ -32,6 +40,15 @@ static const ts_case some[] = {
     { CHECK, TS_F16, { 64, 1024, 3, EACH }, "normal" },
     { CHECK, TS_BF16, { 3, 129, 17, EACH }, "normal" },
     { CHECK, TS_BF16, { 64, 1024, 17, EACH }, "normal" },
+    { CHECK, TS_F16, { 2, 16500, 2, EACH }, "normal" },
+    { CHECK, TS_BF16, { 2, 16500, 2, EACH }, "normal" },
+    { CHECK, TS_BF16, { 3, 9001, 3, EACH }, "normal" },
+    { CHECK, TS_F16, { 1500, 130, 3, EACH }, "normal" },
+    { CHECK, TS_BF16, { 4100, 5, 2, EACH }, "normal" },
+    { CHECK, TS_F64, { 1030, 130, 3, EACH }, "normal" },
+    { CHECK, TS_F16, { 3, 5, 1030, EACH }, "normal" },
+    { CHECK, TS_BF16, { 3, 5, 2060, EACH }, "normal" },
+    { CHECK, TS_F64, { 3, 5, 1030, EACH }, "normal" },
     { CHECK, TS_F32, { 9, 384, 3, EACH }, "ties" },
     { CHECK, TS_F32, { 6, 200, 3, EACH }, "ties" },
     { CHECK, TS_F32, { 9, 260, 3, EACH }, "zeros" },
@@ -64,11 +81,16 @@ static const ts_case some[] = {
     { JUDGE, TS_F32, { 512, 1024, 8, PACKED }, "normal" },
     { JUDGE, TS_F32, { 256, 512, 64, BACK }, "normal" },
     { JUDGE, TS_F32, { 1024, 1024, 1, PACK }, "normal" },
+    { JUDGE | LARGE, TS_F32, { 8192, 4096, 1, PACK }, "normal" },
+    { JUDGE | LARGE, TS_F32, { 4096, 4096, 1, PACK }, "normal" },
+    { JUDGE | LARGE, TS_F32, { 2048, 2048, 128, BACK }, "normal" },
+    { JUDGE | LARGE, TS_F32, { 4096, 4096, 64, PACKED }, "normal" },
+    { JUDGE | LARGE, TS_F32, { 2048, 2048, 64, PACKED }, "normal" },
     { TIME, TS_F32, { 4096, 4096, 1, PACKED }, "normal" },
     { TIME, TS_F32, { 4096, 4096, 8, PACKED }, "normal" },
-    { TIME | TS_USE_LARGE, TS_F32, { 14336, 4096, 1, PACKED }, "normal" },
+    { TIME | LARGE, TS_F32, { 14336, 4096, 1, PACKED }, "normal" },
     { TIME, TS_F32, { 3072, 1024, 8, PACKED }, "normal" },
-    { TIME | TS_USE_LARGE, TS_F32, { 151936, 1024, 1, PACKED }, "normal" },
+    { TIME | LARGE, TS_F32, { 151936, 1024, 1, PACKED }, "normal" },
     { TIME, TS_F32, { 3072, 1024, 1, PACK }, "normal" },
     { TIME, TS_F32, { 1024, 1024, 128, BACK }, "normal" },
 };
@@ -135,9 +157,9 @@ const ts_cover ts_ternary_linear_cover = {
                 { "bad_latent_inf", ALL },
                 { "past_f16", ALL } },
     .empties = 1u << OUT | 1u << IN | 1u << ROWS,
-    .dim = { TS_RANGE(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
-             TS_RANGE(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
-             TS_RANGE(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, EACH) },
+    .dim = { TS_COUNTS(1, 300, 0, 1, 2, 9, 17, 33, 65, 129, 257),
+             TS_COUNTS(3, 4224, 0, 1, 2, 9, 33, 65, 127, 128, 129, 257, 513, 1025, 4097),
+             TS_COUNTS(1, 200, 0, 1, 2, 3, 5, 9, 17, 33, 65, 129), TS_NUMBERS(0, EACH) },
     .allows = affordable,
     .make = mark_host,
 };

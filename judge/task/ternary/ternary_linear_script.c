@@ -163,7 +163,7 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     if (a->how != TS_TL_SOUND) return refused(t, a, false, x);
     ts_status s = ask(t, a, x, n, &most);
     if (s) return s;
-    if (most && (!x->workspace || x->workspace_bytes < ts_banded_bytes(most)))
+    if (most && (!x->workspace || x->workspace_bytes < ts_banded_bytes(x, most)))
         return call_short(t, a, x, n, most);
     for (int i = 0; i < TS_TL_FUNCTIONS; i++) {
         if (!(a->parts >> i & 1)) continue;
@@ -182,10 +182,10 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     const ts_ternary_play_args *const a = args;
     size_t                            n[TS_TL_FUNCTIONS], most = 0;
     const ts_status s = a->how == TS_TL_SOUND ? ask(t, a, x, n, &most) : refused(t, a, true, x);
-    *n_bytes = s || !most ? 0 : ts_banded_bytes(most);
+    *n_bytes = s || !most ? 0 : ts_banded_bytes(x, most);
     return s;
 }
 
 const ts_player ts_player_ternary_linear = {
-    ts_ternary_linear_names, NULL, ts_ternary_linear_queries, play, workspace,
+    ts_ternary_linear_names, NULL, ts_ternary_linear_queries, play, workspace, false,
 };

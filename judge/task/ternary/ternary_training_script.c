@@ -287,5 +287,5 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
 }
 
 const ts_player ts_player_ternary_training = {
-    ts_tt_names, NULL, NULL, play, workspace,
+    ts_tt_names, NULL, NULL, play, workspace, false,
 };

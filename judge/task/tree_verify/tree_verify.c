@@ -397,7 +397,7 @@ const ts_task ts_task_tree_verify = {
                   "100 temperature (100000 in cases `cold`)",
                   "kind of model: 0 hash, 1 transformer, 2 table, 3 copied rows (timed)" },
     .kind = TS_SCRIPT,
-    .devices = TS_ON_CPU,
+    .devices = TS_ON_CPU | TS_ON_CUDA,
     .has_model = true,
     .buffer = { { "word", TS_IN, 1, true },
                 { "weight", TS_IN, 1, false },

@@ -39,7 +39,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 24, 97, 3, 1, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 97, 3, 2, 4, 0, HASH }, "chain" },
     { CHECK, TS_F32, { 24, 31, 3, 7, 4, 50, HASH }, "chain" },
-    { CHECK, TS_F32, { 45, 33, 3, 46, 1, 0, HASH }, "chain" }, /* right down to the 40th */
+    { CHECK, TS_F32, { 45, 33, 3, 46, 1, 0, HASH }, "chain" },   /* right down to the 41st */
+    { CHECK, TS_F32, { 135, 33, 3, 140, 1, 0, HASH }, "chain" }, /* to the 131st */
     { CHECK, TS_F32, { 45, 97, 3, 46, 1, 100, HASH }, "chain" },
     { CHECK, TS_F32, { 9, 97, 3, 4, 6, 0, HASH }, "star" },
     { CHECK, TS_F32, { 200, 97, 3, 4, 2, 0, HASH }, "star" },
@@ -57,6 +58,8 @@ static const ts_case some[] = {
     { CHECK, TS_F32, { 8, 11, 5, 8, 8, 300, HASH }, "hot" },
     { CHECK, TS_F32, { 16, 32000, 5, 8, 2, 100, HASH }, "hot" },
     { CHECK, TS_F32, { 9, 12, 2, 8, 2, 0, TABLE }, "ties" },
+    { CHECK, TS_F32, { 5, 20000, 2, 4, 2, 0, TABLE }, "ties" },
+    { CHECK, TS_F32, { 5, 20000, 2, 4, 2, 100, TABLE }, "ties" },
     { CHECK, TS_F32, { 9, 97, 2, 8, 4, 100, HASH }, "masked" },
     { CHECK, TS_F32, { 9, 7, 2, 8, 4, 0, HASH }, "masked" },
     { CHECK, TS_F32, { 12, 97, 5, 8, 2, 0, HASH }, "nonfinite" },
@@ -83,12 +86,21 @@ static const ts_case some[] = {
     /* where a temperature of a few hundredths still leaves a choice */
     { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "cold" },
     { CHECK, TS_F32, { 9, 12, 3, 6, 4, 4, TABLE }, "cold" },
+    { CHECK, TS_F32, { 9, 33, 2, 6, 4, 1, TABLE }, "colder" },
+    { CHECK, TS_F32, { 9, 12, 3, 6, 4, 3000, TABLE }, "colder" },
+    /* logits as large as the temperature: only their ratio counts */
+    { CHECK, TS_F32, { 9, 33, 2, 6, 4, 6000, TABLE }, "extreme" },
+    { CHECK, TS_F32, { 9, 12, 3, 6, 4, 50100, TABLE }, "extreme" },
+    { CHECK, TS_F32, { 9, 33, 2, 6, 4, 100000000, TABLE }, "extreme" },
+    { CHECK, TS_F32, { 9, 12, 3, 6, 4, 1000000000000000000, TABLE }, "extreme" },
     /* draws that only sums in double tell from the next token's */
     { CHECK, TS_F32, { 9, 97, 3, 6, 4, 100, HASH }, "beside" },
     { CHECK, TS_F32, { 16, 1000, 3, 8, 2, 200, HASH }, "beside" },
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
+    { CHECK, TS_F32, { 5, 20000, 2, 4, 2, 100, TABLE }, "zero_u" },
+    { CHECK, TS_F32, { 5, 20000, 2, 4, 2, 100, TABLE }, "one_u" },
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "one_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "one_u" },
     /* only differences of logits count */
@@ -138,10 +150,10 @@ const ts_cover ts_tree_verify_cover = {
                 { "nonfinite_none", F32 },
                 { "fails", F32 } },
     .empties = 1u << 3 /* max_new */,
-    .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
-             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025),
-             TS_RANGE(1, 200, 1, 2, 9, 33, 65, 129), TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33),
-             TS_RANGE(0, 4, 1, 2, 3), TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301),
+    .dim = { TS_COUNTS(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
+             TS_COUNTS(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025),
+             TS_COUNTS(1, 300, 1, 2, 9, 33, 65, 129), TS_COUNTS(2, 140, 0, 1, 2, 3, 9, 33, 65),
+             TS_RANGE(0, 4, 1, 2, 3), TS_RANGE(0, 1000000, 0, 1, 5, 50, 101, 301, 5001, 50001),
              TS_NUMBERS(0, HASH, ROPE) },
     .allows = affordable,
 };
@@ -166,8 +178,8 @@ const ts_cover ts_tree_more_cover = {
                 { "mask_refused", F32 },
                 { "bias_refused", F32 },
                 { "residual_refused", F32 } },
-    .dim = { TS_RANGE(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
-             TS_RANGE(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_RANGE(1, 70, 1, 2, 9, 33, 65),
+    .dim = { TS_COUNTS(2, 300, 0, 1, 2, 9, 33, 65, 129, 257),
+             TS_COUNTS(3, 2000, 1, 2, 3, 9, 33, 129, 257, 1025), TS_COUNTS(1, 70, 1, 2, 9, 33, 65),
              TS_RANGE(2, 60, 0, 1, 2, 3, 9, 33), TS_RANGE(0, 4, 1, 2, 3),
              TS_RANGE(0, 100000, 0, 1, 5, 50, 101, 301), TS_NUMBERS(0, HASH) },
     .allows = is_call,

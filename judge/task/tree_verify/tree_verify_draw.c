@@ -8,9 +8,9 @@
 #include "rng.h"
 #include "tree_verify_inside.h"
 
-enum { DEEPEST = 48 }; /* tokens of the right continuation that are known */
-enum { LONG = 40 };    /* a chain that is right so far */
-enum { LATE = 4 };     /* nodes at the end which are right, behind many that are wrong */
+enum { DEEPEST = 160 }; /* tokens of the right continuation that are known */
+enum { LONG = 40 };     /* a longer chain is right but for its last nodes */
+enum { LATE = 4 };      /* nodes at the end which are right, behind many that are wrong */
 
 typedef struct grower {
     const ts_case *c;
@@ -42,10 +42,11 @@ static uint64_t draw(grower *g, uint64_t n)
     return ts_bits(g->seed, g->at++) % n;
 }
 
-/* In hundredths; of a case that is cold, in hundred-thousandths. */
+/* In hundredths; of a case that is cold, in smaller units. */
 double ts_tree_temperature(const ts_case *c)
 {
-    return (double)c->dim[TEMPERATURE] / (ts_is(c, "cold") ? 1e5 : 100);
+    const double unit = ts_is(c, "cold") ? 1e-5 : ts_is(c, "colder") ? 1e-9 : 0.01;
+    return (double)c->dim[TEMPERATURE] * unit;
 }
 
 /* ---- sizes ---- */
@@ -72,7 +73,9 @@ int64_t ts_tree_script_words(const ts_case *c)
 
 int64_t ts_tree_model_states(const ts_case *c)
 {
-    if (ts_is(c, "ties") || ts_is(c, "zero_u") || ts_is(c, "one_u") || ts_is(c, "cold")) return 1;
+    if (ts_is(c, "ties") || ts_is(c, "zero_u") || ts_is(c, "one_u") || ts_is(c, "cold") ||
+        ts_is(c, "colder") || ts_is(c, "extreme"))
+        return 1;
     return c->dim[MODEL] == TS_TOY_TABLE ? ts_tree_states(c->dim[VOCAB], ts_tree_most_rows(c)) : 0;
 }
 
@@ -154,7 +157,7 @@ static bool goes_right(grower *g, int64_t parent)
     if (good_of(g, parent) < 0 || good_of(g, parent) >= DEEPEST) return false;
     if (ts_is(g->c, "late")) return i == 1 || i >= n - LATE;
     if (has_right_child(g, parent)) return ts_is(g->c, "twins") && draw(g, 2);
-    if (ts_is(g->c, "chain") && n > LONG) return i < LONG;
+    if (ts_is(g->c, "chain") && n > LONG) return i < n - LATE;
     if (ts_is(g->c, "chain") || ts_is(g->c, "depth")) return i == 0 || draw(g, 8) > 0;
     if (ts_is(g->c, "breadth")) return i % 2;
     if (ts_is(g->c, "star")) return i == n / 2;
@@ -214,8 +217,10 @@ static void draw_model(const ts_case *c, uint64_t seed, ts_drawn *m)
     const int64_t      n = ts_tree_model_states(c);
     ts_model_draw(m, (int)c->dim[MODEL], seed, c->dim[VOCAB], n);
     for (int64_t i = 0; c->dim[MODEL] == TS_TOY_TABLE && i < n * c->dim[VOCAB]; i++)
-        ts_model_row(m, 0)[i] = ts_is(c, "ties")    ? tied[i % 3]
-                                : ts_is(c, "cold")  ? (float)(2e-5 * ts_normal(seed, i))
+        ts_model_row(m, 0)[i] = ts_is(c, "ties")   ? tied[i % 3]
+                                : ts_is(c, "cold") ? (float)(2e-5 * ts_normal(seed, i))
+                                : ts_is(c, "extreme") || ts_is(c, "colder")
+                                    ? (float)(2 * ts_tree_temperature(c) * ts_normal(seed, i))
                                 : ts_is(c, "floor") ? (float)(-2e9 + 4096 * ts_normal(seed, i))
                                 : ts_is(c, "offset")
                                     ? far_away(i / c->dim[VOCAB], ts_normal(seed, i))
@@ -258,7 +263,7 @@ double ts_tree_draw(const ts_case *c, uint64_t seed, ts_tree_quiz *q)
     draw_model(c, ts_mix(seed), &q->model);
     for (int64_t i = 0; i < n * most; i++)
         q->u[i] = ts_is(c, "zero_u")  ? 0
-                  : ts_is(c, "one_u") ? 1 - 0x1p-30
+                  : ts_is(c, "one_u") ? 1 - (i % 2 ? 0x1p-30 : 0x1p-53)
                                       : 0.5 + 0.5 * ts_uniform(seed + 7, i);
     *g = (grower) { .c = c, .m = ts_model_toy(&q->model), .seed = ts_mix(seed + 3) };
     g->margin = INFINITY;

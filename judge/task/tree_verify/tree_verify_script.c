@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "band.h"
+#include "logits.h"
 #include "spoil.h"
 
 const char *const ts_tree_names[2] = { "ts_tree_verify", NULL };
 const char *const ts_tree_optional[4] = { "ts_tree_mask", "ts_tree_bias", "ts_tree_residual",
                                           NULL };
-const char *const ts_tree_queries[2] = { "ts_tree_verify_workspace", NULL };
+const char *const ts_tree_queries[3] = { "ts_tree_verify_workspace", "ts_tree_verify_host", NULL };
 
 enum { BAND = TS_HELD_BAND, BAND_BYTE = TS_HELD_BYTE, POISON = TS_HELD_POISON };
 
@@ -29,6 +30,7 @@ typedef struct held {
 
 typedef struct player {
     const ts_tree_play_args *a;
+    const ts_mover          *m; /* logits are on a device; NULL: on the host */
     ts_toy                   toy;
     ts_model                 model;
     int32_t                 *passed; /* of this cycle */
@@ -37,6 +39,8 @@ typedef struct player {
     int32_t                  spoilt[TS_TREE_MOST];
     double                   draw[TS_TREE_MOST];
 } player;
+
+static ts_scratch scratch; /* on a device */
 
 /* ---- the model ---- */
 
@@ -98,9 +102,12 @@ static int next(void *self, int64_t n_seq, const int64_t *len, const int32_t *co
     player *p = self;
     int     bad = 0;
     p->n_next++;
+    float *const rows = ts_logits_begin(p->m, n_seq, p->a->n_vocab, out);
+    if (!rows) return 1;
     for (int64_t i = 0; i < n_seq && !bad; i++)
-        bad = ts_toy_next(&p->toy, len[i], tokens[i], out + i * p->toy.word[TS_TOY_VOCAB]);
-    return bad;
+        bad = ts_toy_next(&p->toy, len[i], tokens[i], rows + i * p->toy.word[TS_TOY_VOCAB]);
+    ts_logits_end(p->m, n_seq, p->a->n_vocab, rows, out);
+    return ts_toy_says(&p->toy, bad);
 }
 
 static int forward(void *self, int64_t n_row, const int32_t *token, const int64_t *position,
@@ -109,9 +116,12 @@ static int forward(void *self, int64_t n_row, const int32_t *token, const int64_
     player    *p = self;
     const bool first = p->n_forward++ == 0;
     if (first) keep(p, n_row, token, position, visible, n_want, want);
-    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, out);
-    if (first && !bad && n_row <= p->a->most_rows) keep_digests(p, n_want, want, out);
-    return bad;
+    float *const rows = ts_logits_begin(p->m, n_want, p->a->n_vocab, out);
+    if (!rows) return 1;
+    const int bad = ts_toy_forward(&p->toy, n_row, token, position, visible, n_want, want, rows);
+    if (first && !bad && n_row <= p->a->most_rows) keep_digests(p, n_want, want, rows);
+    ts_logits_end(p->m, n_want, p->a->n_vocab, rows, out);
+    return ts_toy_says(&p->toy, bad);
 }
 
 /* ---- the call ---- */
@@ -178,7 +188,8 @@ static void open_player(player *p, const ts_tree_play_args *a)
 }
 
 /* Prepares cycle number i, whose words begin at `cycle`. */
-static void prepare(player *p, const ts_tree_play_args *a, int64_t i, const int32_t *cycle, held *h)
+static void prepare(player *p, const ts_tree_play_args *a, int64_t i, const int32_t *cycle, held *h,
+                    ts_workspace_fn host, const ts_exec *x)
 {
     const int64_t              n_prompt = *cycle++;
     ts_tree_verify_args *const v = &p->v;
@@ -201,6 +212,7 @@ static void prepare(player *p, const ts_tree_play_args *a, int64_t i, const int3
     if (v->d.temperature == 0) v->u = NULL;
     p->passed = a->passed + i * a->most_rows * ts_tree_row_words(a->most_rows);
     p->n_next = p->n_forward = p->n_row = p->n_want = 0;
+    if (p->m) ts_scratch_lay(&scratch, host, v, x, &v->host, &v->host_bytes);
     if (a->how) spoil(p, a->how, &must);
 }
 
@@ -214,7 +226,7 @@ static void poison(held *h)
 
 static int64_t overstepped(const held *h, int64_t n_node)
 {
-    return ts_count_other(h->before, BAND, BAND_BYTE) +
+    return ts_scratch_changed(&scratch) + ts_count_other(h->before, BAND, BAND_BYTE) +
            ts_count_other(h->between, BAND, BAND_BYTE) + ts_count_other(h->after, BAND, BAND_BYTE) +
            ts_count_other(h->end, BAND, BAND_BYTE) +
            ts_count_other(h->status + n_node, TS_TREE_MOST - (size_t)n_node, POISON);
@@ -260,14 +272,14 @@ static ts_status play(const void *table, const ts_mover *m, const void *args, co
     static player                  p;
     const ts_tree_table *const     t = table;
     const ts_tree_play_args *const a = args;
-    (void)m;
     if (!a || !x) return t->verify(a, x);
     const int32_t  *cycle = a->script;
     const ts_run_fn f[] = { t->verify, t->mask, t->bias, t->residual };
     if (a->function) return ts_tree_play_more(f[a->function], a, x);
     open_player(&p, a);
+    if (x->device != TS_CPU) p.m = m;
     for (int64_t i = 0; i < a->n_cycle; i++, cycle += 1 + *cycle + 2 * a->n_node) {
-        prepare(&p, a, i, cycle, &h);
+        prepare(&p, a, i, cycle, &h, t->verify_host, x);
         poison(&h);
         const ts_status s = t->verify(&p.v, x);
         const bool      refused = s && s != TS_E_MODEL;
@@ -295,11 +307,11 @@ static ts_status workspace(const void *table, const void *args, const ts_exec *x
     cycle[0] = (int32_t)n_prompt;
     for (int64_t i = 0; i < a->n_node; i++) cycle[1 + n_prompt + a->n_node + i] = (int32_t)i - 1;
     open_player(&p, a);
-    prepare(&p, a, 0, cycle, &h);
+    prepare(&p, a, 0, cycle, &h, NULL, x);
     if (p.v.u == a->u) p.v.u = none;
     return t->verify_workspace(&p.v, x, n_bytes);
 }
 
 const ts_player ts_player_tree_verify = {
-    ts_tree_names, ts_tree_optional, ts_tree_queries, play, workspace,
+    ts_tree_names, ts_tree_optional, ts_tree_queries, play, workspace, .on_host = true,
 };

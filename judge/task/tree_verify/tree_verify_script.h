@@ -86,10 +86,10 @@ static inline int64_t ts_tree_row_words(int64_t most_rows)
  * the first may be NULL. */
 typedef struct ts_tree_table {
     ts_run_fn       verify, mask, bias, residual;
-    ts_workspace_fn verify_workspace;
+    ts_workspace_fn verify_workspace, verify_host;
 } ts_tree_table;
 
-extern const char *const ts_tree_names[2], *const ts_tree_optional[4], *const ts_tree_queries[2];
+extern const char *const ts_tree_names[2], *const ts_tree_optional[4], *const ts_tree_queries[3];
 
 /* Plays ts_tree_play_args over a ts_tree_table. Verify itself must reject a call without args or
  * exec. The workspace is queried before there are inputs, with the longest prompt of any cycle and

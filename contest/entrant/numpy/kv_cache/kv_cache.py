@@ -11,7 +11,8 @@ def narrow(x, kind):
     if kind != "bf16":
         return np.asarray(x).astype(KINDS[kind])
     f = np.asarray(x, np.float32)
-    bits = f.view(np.uint32)
+    # Toward zero and then odd, where float is not exact: so that it is rounded only once.
+    bits = f.view(np.uint32) - (np.abs(f) > np.abs(x)) | (f != x)
     return np.where(np.isnan(f), 0x7fc0, (bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
