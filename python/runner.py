@@ -192,12 +192,12 @@ class Driver:
             raise RuntimeError("%s: %s" % (name, (text.value or b"?").decode()))
 
     def place(self, fd, n_bytes, writable):
-        """Maps n_bytes of it, with as many unmapped bytes on both sides."""
+        """Maps n_bytes of it, with 64 MiB of unmapped addresses on both sides, as judge/gpu/driver.c does."""
         c = self.c
         handle, at = c.c_uint64(), c.c_uint64()
         self.must("cuMemImportFromShareableHandle", c.byref(handle), c.c_void_p(fd), 1)
         os.close(fd)
-        n, dead = c.c_size_t(n_bytes), 2 << 20
+        n, dead = c.c_size_t(n_bytes), 64 << 20
         self.must("cuMemAddressReserve", c.byref(at), c.c_size_t(n_bytes + 2 * dead),
                   c.c_size_t(0), c.c_uint64(0), c.c_uint64(0))
         p = c.c_uint64(at.value + dead)
@@ -207,10 +207,11 @@ class Driver:
         return p.value
 
     def load_nothing(self, ptx):
-        """A function that launches the empty kernel of judge/gpu/nothing.h."""
+        """A function that launches the one kernel of a text of judge/gpu/nothing.c."""
+        name = ptx.split(b".entry ")[1].split(b"(")[0]
         module, kernel = self.c.c_void_p(), self.c.c_void_p()
         self.must("cuModuleLoadData", self.c.byref(module), ptx)
-        self.must("cuModuleGetFunction", self.c.byref(kernel), module, b"ts_nothing")
+        self.must("cuModuleGetFunction", self.c.byref(kernel), module, name)
         launch, arguments = self.so.cuLaunchKernel, (kernel, 1, 1, 1, 1, 1, 1, 0, None, None, None)
         return lambda: launch(*arguments)
 

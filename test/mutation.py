@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "proof" / "mutation"))
+import judge  # noqa: E402
 import run  # noqa: E402
 from mutate import mutants_of  # noqa: E402
 
@@ -39,6 +40,13 @@ KILLED = [
     ("ts_ternary_unpack_ref", "TS_E_FORMAT -> TS_OK", "TS_E_FORMAT"),
 ]
 
+# Of planted.txt: seven that the judge's tests once did not notice.
+MUST = [
+    "a NaN that is expected accepts anything", "errors above the bound score", "files can be opened for writing",
+    "a second content at the same address is not asked for", "repeated calls are not compared",
+    "gaps between rows are not compared", "changed inputs are not noticed",
+]
+
 
 def expect(what, got, want):
     if got != want:
@@ -56,6 +64,10 @@ def main():
     expect("ids", len({m.id for m in sample}), len(sample))
     for m in sample:
         expect(f"lines after {m.mutation}", m.apply(SAMPLE).count("\n"), SAMPLE.count("\n"))
+    planted = [b.words for b in judge.planted()]  # ends if a file no longer has a bug's text
+    expect("planted bugs that must be there", [w for w in MUST if w not in planted], [])
+    if len(planted) < 60:
+        sys.exit(f"got {len(planted)} planted bugs, expected 60")
     moved = mutants_of("sample.c", "int before;\n" + SAMPLE)
     expect("ids after a line was added above", {m.id for m in moved}, {m.id for m in sample})
 

@@ -344,6 +344,11 @@ TEST(scores)
     in.error = 1;
     in.error_honest = 1; /* as everybody is, where answers are one rounding */
     assert_true(ts_score_of(&in).P == 1);
+    const double above[] = { 1.000001, 1.5, 1e6, INFINITY, (double)NAN }; /* the bound */
+    for (int i = 0; i < 5; i++) {
+        in.error = above[i];
+        assert_true(ts_score_of(&in).P == 0.01);
+    }
     in.cells = 0;
     assert_true(ts_score_of(&in).R == 1);
 }

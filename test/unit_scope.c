@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unit_scope.c - tests which cases an entrant may declare as supported, and which it is then run
  * on. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +245,57 @@ TEST(times_within)
     assert_true(open_scope("rms_norm_forward", "rows == 1 && cols == 64", &s, &why));
     assert_true(ts_run_workloads(&c, ts_task_called("rms_norm_forward"), number) > 0);
     assert_null(ts_run_workload_within(ts_task_called("rms_norm_forward"), &s, number[0]));
+}
+
+/* The scope that excludes this case alone, as far as dimensions tell. */
+static void all_but(const ts_task *t, const ts_case *c, char *text, size_t n)
+{
+    size_t k = 0;
+    for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i] && k < n; i++)
+        k += (size_t)snprintf(text + k, n - k, "%s%s != %lld", k ? " || " : "", t->dim_name[i],
+                              (long long)c->dim[i]);
+}
+
+/* No shape of another kind can be chosen to be timed in, by leaving out the one that is timed. */
+TEST(times_near)
+{
+    const ts_run c = { .depth = TS_NORMAL };
+    int          n_near = 0;
+    for (const ts_task *const *p = ts_tasks; *p; p++) {
+        const ts_task *t = *p;
+        int            number[TS_WORKLOADS];
+        const int      n = t->no_challenge ? 0 : ts_run_workloads(&c, t, number);
+        for (int w = 0; w < n; w++) {
+            const ts_case *common = &t->cases()[number[w]];
+            ts_scope       s;
+            ts_refusal     why;
+            char           text[TS_ENTRANT_OFFERS + 1];
+            all_but(t, common, text, sizeof text);
+            if (!open_scope(t->name, text, &s, &why)) continue;
+            const ts_case *own = ts_run_workload_within(t, &s, number[w]);
+            if (!own && t->has_model) continue;
+            assert_non_null(own);
+            for (int i = 0; i < TS_MAX_DIMS && t->dim_name[i]; i++) {
+                const double is = (double)own->dim[i], was = (double)common->dim[i];
+                if (is < was / 1.25 - 1 || is > 1.25 * was + 1)
+                    fail_msg("%s: %s: %s is %g", t->name, text, t->dim_name[i], is);
+            }
+            n_near++;
+        }
+    }
+    assert_true(n_near > 10);
+    /* As near as the scope lets it. */
+    ts_scope   s;
+    ts_refusal why;
+    int        number[TS_WORKLOADS];
+    assert_true(open_scope("softmax_topk", "vocab <= 65536", &s, &why));
+    const ts_task *t = ts_task_called("softmax_topk");
+    const int      n = ts_run_workloads(&c, t, number);
+    for (int w = 0; w < n; w++) {
+        const ts_case *own = ts_run_workload_within(t, &s, number[w]);
+        assert_true(own && own->dim[1] <= 65536 &&
+                    2.1 * (double)own->dim[1] >= fmin(65536, (double)t->cases()[number[w]].dim[1]));
+    }
 }
 
 /* ---- names ---- */

@@ -205,10 +205,11 @@ static bool wrong(const ts_mistake *f, const ts_task *t, ts_refusal *why)
                      known);
 }
 
-/* Cases of optional functions do not count for the share. */
+/* Cases of optional functions, and those for values within a class, do not count for the share. */
 static bool is_shared(const ts_task *t, const ts_case *c, ts_device d, bool covering)
 {
-    return ts_case_checks(c, d) && covering == !!(c->use & TS_USE_COVER) && ts_case_about(t, c) < 0;
+    return ts_case_checks(c, d) && !(c->use & TS_USE_WITHIN) &&
+           covering == !!(c->use & TS_USE_COVER) && ts_case_about(t, c) < 0;
 }
 
 /* The fraction in scope. Of listed cases it is the mean over their groups, so that large groups do

@@ -11,6 +11,14 @@
 #include "entrant.h"
 #include "task.h"
 
+/* Whether entrants of the class can be judged in the challenge: on its devices and, on one, with
+ * host code that plays its script. */
+static inline bool ts_class_enters(const ts_task *t, ts_class cls)
+{
+    const ts_device d = ts_on_gpu(cls) ? TS_CUDA : TS_CPU;
+    return t->devices >> d & 1 && (t->kind != TS_SCRIPT || d == TS_CPU || cls == TS_GPU_HOST);
+}
+
 enum { TS_SCOPE_LEAST = 24 }; /* different cases with an output that a scope must leave */
 
 /* A list of cases, ended by `use` 0. */

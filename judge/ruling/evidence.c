@@ -145,6 +145,11 @@ static void count(ts_evidence *v, const ts_case *c, const ts_seen *s)
 static bool fail(ts_judged *e, const ts_case *c, const ts_seen *s)
 {
     if (!e->evidence.failed) e->evidence.failure = *s;
+    if (!e->evidence.failed && e->evidence.n_before) {
+        char *const  text = e->evidence.failure.text;
+        const size_t at = strlen(text), n = sizeof e->evidence.failure.text;
+        snprintf(text + at, n - at, ", in call %d of one process", e->evidence.n_before + 1);
+    }
     e->evidence.failed = true;
     if (strcmp(s->reason, TS_BUSY)) e->evidence.n_busy = 0; /* this attempt showed something */
     memcpy(e->evidence.last, s->reason, sizeof s->reason);
@@ -235,17 +240,18 @@ static bool fail_by_status(ts_judged *e, const ts_case *c, uint64_t seed, const 
     return fail(e, c, &s);
 }
 
-static bool observe_busy(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
+bool ts_observe_busy(ts_judged *e, const ts_case *c, uint64_t seed, const char *text)
 {
-    if (++e->evidence.n_busy < TS_ATTEMPTS || e->evidence.failed) return false;
+    if (e->evidence.failed) return false;
     e->evidence.machine = true;
-    return ts_observe_failure(e, c, seed, TS_BUSY, r->text);
+    return ts_observe_failure(e, c, seed, TS_BUSY, text);
 }
 
 bool ts_observe_call(ts_judged *e, const ts_case *c, uint64_t seed, const ts_call *r)
 {
     char text[160];
-    if (r->end == TS_END_BUSY) return observe_busy(e, c, seed, r);
+    if (r->end == TS_END_BUSY)
+        return ++e->evidence.n_busy >= TS_ATTEMPTS && ts_observe_busy(e, c, seed, r->text);
     if (r->flaw.fault == TS_FAULT_CRASH && !*r->flaw.what)
         return ts_observe_failure(e, c, seed, "crash", r->text);
     if (r->flaw.fault) return fail_by_flaw(e, c, seed, NULL, "", r->flaw);

@@ -63,6 +63,7 @@ typedef struct ts_evidence {
     ts_family_count family[TS_FAMILIES];
     ts_failures     kind[TS_FAILURE_KINDS];
     char            last[16]; /* reason of the last failure */
+    int             n_before; /* calls that this process had before, if they are many */
 } ts_evidence;
 
 /* All return false, so that a case can end with one of them. `args` of the call serve to describe
@@ -79,6 +80,8 @@ static inline bool ts_observe_again(const ts_evidence *v)
 {
     return v->n_busy > 0 && v->n_busy < TS_ATTEMPTS;
 }
+/* What the machine, which the text describes, did to all attempts. */
+bool ts_observe_busy(ts_judged *e, const ts_case *c, uint64_t seed, const char *text);
 /* Supports the case's dtype in some cases and rejects it in others. */
 bool ts_observe_mixed_support(ts_judged *e, const ts_case *c, uint64_t seed);
 void ts_observe_speed(ts_judged *e, const char *text);

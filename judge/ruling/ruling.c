@@ -153,7 +153,9 @@ static void timed_part(ts_jw *w, const ts_run *c, const ts_judged *e)
     for (int i = 0; i < all; i++)
         n += ts_run_workload_within(e->task, &e->scope, number[i]) != NULL;
     if (!e->evidence.n_to_time)
-        ts_jw_text(w, "not_timed", "no timed workload within the declared offers");
+        ts_jw_text(w, "not_timed",
+                   all ? "no timed workload within the declared offers"
+                       : "no workload is timed on this device");
     else if (n < all) tally(w, "timed_workloads", (ts_tally) { n, all });
 }
 

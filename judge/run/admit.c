@@ -25,6 +25,12 @@ void ts_run_admit(ts_run *c, ts_judged *e)
         ts_refuse(&why, "device", "%s is not judged on a GPU", e->task->name);
         e->task = NULL;
     }
+    if (e->task && !ts_class_enters(e->task, e->entrant.cls)) {
+        ts_refuse(&why, "class",
+                  "%s is several functions that a script calls; use class %s, got %s",
+                  e->task->name, ts_class_name(TS_GPU_HOST), ts_class_name(e->entrant.cls));
+        e->task = NULL;
+    }
     if (e->task && !(ts_scope_read(e->entrant.offers, e->task, c->device, &e->scope, &why) &&
                      ts_scope_fill(&e->scope, e->task, c->device, &why)))
         e->task = NULL;

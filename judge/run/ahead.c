@@ -3,54 +3,11 @@
 #define _GNU_SOURCE
 #include "ahead.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cores.h"
-
-enum { MOST_THREADS = 64 };
-
-/* ---- all cores ---- */
-
-typedef struct crowd {
-    int        n;
-    atomic_int next;
-    void (*work)(int i, void *of);
-    void *of;
-} crowd;
-
-static void *labour(void *at)
-{
-    crowd *c = at;
-    for (int i; (i = atomic_fetch_add(&c->next, 1)) < c->n;) c->work(i, c->of);
-    return NULL;
-}
-
-static int n_cores(cpu_set_t *cores)
-{
-    ts_judge_cores(cores);
-    const int n = CPU_COUNT(cores);
-    return n < MOST_THREADS ? n : MOST_THREADS;
-}
-
-void ts_spread(int n, void (*work)(int i, void *of), void *of)
-{
-    crowd          c = { .n = n, .work = work, .of = of };
-    pthread_t      thread[MOST_THREADS];
-    pthread_attr_t any; /* the caller may be pinned to one core: these threads are not */
-    cpu_set_t      cores;
-    const int      most = n_cores(&cores);
-    int            made = 0;
-    if (pthread_attr_init(&any) || pthread_attr_setaffinity_np(&any, sizeof cores, &cores)) abort();
-    while (made + 1 < most && made + 1 < n && !pthread_create(&thread[made], &any, labour, &c))
-        made++;
-    labour(&c);
-    while (made) pthread_join(thread[--made], NULL);
-    pthread_attr_destroy(&any);
-}
 
 /* ---- prepared cases ---- */
 
@@ -110,8 +67,7 @@ static double bytes_of(const ts_ahead *a, int i)
 /* How many to prepare from `first` on; a multiple of the number of cores if there are more. */
 static int how_many(const ts_ahead *a, int first)
 {
-    cpu_set_t    cores;
-    const int    all = n_cores(&cores);
+    const int    all = ts_cores_count();
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)ts_page() / 8;
     const double most = have < MOST_BYTES ? have : MOST_BYTES;
     double       taken = 0;
@@ -158,7 +114,7 @@ const ts_exam *ts_ahead_at(ts_ahead *a, int i)
         a->first = i;
         a->end = a->first + how_many(a, a->first);
         for (int k = 0; k < a->end - a->first; k++) prepare(a, &a->room[k]);
-        ts_spread(a->end - a->first, make, a);
+        ts_on_all_cores(a->end - a->first, make, a);
     }
     return &a->room[i - a->first].exam;
 }

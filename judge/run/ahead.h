@@ -9,9 +9,6 @@
 
 #include "examine.h"
 
-/* Calls work(i, of) for every i below n, on all of the judge's cores; returns when all are done. */
-void ts_spread(int n, void (*work)(int i, void *of), void *of);
-
 typedef struct ts_question {
     const ts_case *c;
     uint64_t       seed;

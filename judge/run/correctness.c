@@ -14,8 +14,10 @@
 #include "run.h"
 #include "words.h"
 
-/* Slots of a cage: on a device, starting one takes a second. */
+/* Slots of a cage: on a device, starting one takes a second. Cases whose rows are far apart take
+ * gigabytes there. */
 static const int BLOCK[] = { [TS_CPU] = 16, [TS_CUDA] = TS_MAX_SLOTS };
+enum { MOST_FAR = 2 };
 
 int ts_call_limit_s(ts_class cls)
 {
@@ -53,9 +55,10 @@ void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan)
     plan->runner = c->places.runner;
 }
 
-void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c)
+void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c, uint64_t seed)
 {
     const double most = ts_workspace_most(plan->class, plan->task, c);
+    plan->seed[plan->n_slots] = seed;
     plan->slot[plan->n_slots++] = c;
     if (most > (double)plan->workspace_bytes) plan->workspace_bytes = (size_t)most;
     /* Whole arrays of intermediate results, in double if need be, are Python's workspace. */
@@ -123,9 +126,11 @@ static bool right(ts_judged *e, const ts_cage *cage, int slot, const ts_exam *x)
 }
 
 /* Fills new inputs, calls, and checks the output. */
-static bool examine(ts_judged *e, ts_cage *cage, int slot, const ts_exam *x, bool *answered)
+static bool examine(const ts_run *run, ts_judged *e, ts_cage *cage, int slot, const ts_exam *x,
+                    bool *answered)
 {
     ts_cage_fill_like(cage, slot, x->c, x->arena);
+    if (run->device == TS_CPU) ts_cage_threads(cage, slot, ts_run_case_threads(run, x->seed));
     const bool called = call(e, cage, slot, x->c, x->seed, answered);
     return (!*answered || right(e, cage, slot, x)) && called;
 }
@@ -168,7 +173,7 @@ static ts_ahead *questions_of(const ts_run *c, const ts_judged *e, const int *nu
 }
 
 /* Case i of a block, in a slot of its cage. False: it failed, or the machine disturbed it. */
-static bool try_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
+static bool try_case(const ts_run *run, ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
 {
     const ts_exam *x = ts_ahead_at(a, place_of(i));
     const ts_case *one = x->c;
@@ -176,7 +181,7 @@ static bool try_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
     const int      n_canon = e->evidence.n_canon;
     bool           answered;
     t->all++;
-    if (!examine(e, cage, slot, x, &answered)) return false;
+    if (!examine(run, e, cage, slot, x, &answered)) return false;
     const bool open = e->evidence.n_canon != n_canon;
     /* An unsupported dtype is not a failure; a call that it may reject breaks a rule. */
     if (!answered) {
@@ -188,7 +193,7 @@ static bool try_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
     if (i % 4 == 0) {
         /* Other contents at the same address: an entrant that caches results by address now fails.
          */
-        if (!examine(e, cage, slot, ts_ahead_at(a, place_of(i) + 1), &answered)) return false;
+        if (!examine(run, e, cage, slot, ts_ahead_at(a, place_of(i) + 1), &answered)) return false;
     }
     /* Rarely, so that it does not outweigh the other scores. */
     if (i == 0 && answered && !repeat(e, cage, slot, ts_ahead_at(a, place_of(i) + 1))) return false;
@@ -200,11 +205,12 @@ static bool try_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
     return true;
 }
 
-static bool examine_case(ts_judged *e, ts_cage *cage, int slot, int i, ts_ahead *a)
+static bool examine_case(const ts_run *run, ts_judged *e, ts_cage *cage, int slot, int i,
+                         ts_ahead *a)
 {
     ts_tally  *t = &e->category[ts_case_category(e->task, ts_ahead_at(a, place_of(i))->c)];
     const int  all = t->all;
-    const bool ok = try_case(e, cage, slot, i, a);
+    const bool ok = try_case(run, e, cage, slot, i, a);
     if (!ok && e->evidence.n_busy) t->all = all; /* shows nothing */
     return ok;
 }
@@ -255,12 +261,14 @@ static int examine_in_cage(const block *b, int from)
     ts_run_plan(b->run, b->e, &plan);
     plan.n_threads = b->first ? 1 : b->run->n_threads;
     plan.n_returned = &v->n_returned;
-    for (int k = from; k < b->n; k++) ts_run_plan_case(&plan, &all[b->number[k]]);
+    for (int k = from; k < b->n; k++)
+        ts_run_plan_case(&plan, &all[b->number[k]],
+                         ts_run_case_seed(b->run, b->e->task, b->number[k]));
     ts_cage *cage = ts_cage_start_patiently(&plan, why, sizeof why);
     if (!cage) return ts_observe_no_cage(b->e, why), -1;
     for (; i < b->n && whole && on; i++) {
         const int  n_run = v->n_run;
-        const bool ok = examine_case(b->e, cage, i - from, i, b->ahead);
+        const bool ok = examine_case(b->run, b->e, cage, i - from, i, b->ahead);
         if (!ok && v->n_busy) { /* this case again, in another cage, or never */
             on = ts_observe_again(v);
             break;
@@ -285,6 +293,100 @@ static bool examine_block(block b)
     while (at >= 0 && at < b.n) at = examine_in_cage(&b, at);
     ts_ahead_close(&b.ahead);
     return at >= 0;
+}
+
+/* ---- many calls of one process ---- */
+
+/* Cases that are called often, and how often: an entrant whose buffers, counters or caches go wrong
+ * with time does so within this many calls. */
+enum { OFTEN = 3, OFTEN_LEAST = 200, OFTEN_MORE = 100, OFTEN_ALONE = 120 };
+
+/* Not a case without contents, in which nothing could go wrong; nor one that takes long. */
+static const double OFTEN_BYTES = 300, OFTEN_MOST_BYTES = 64e3;
+
+/* A slow entrant, such as Python with a model, has fewer calls. */
+static const double OFTEN_S = 60;
+
+/* Whether a case of the run may be called often: the usual contract tells every output, and with
+ * --case it may be any. */
+static bool suits(const ts_run *c, const ts_judged *e, const ts_case *one)
+{
+    const double bytes = e->task->cost(one).bytes;
+    const bool   fits = bytes >= OFTEN_BYTES && bytes <= OFTEN_MOST_BYTES;
+    return e->supported >> one->dtype & 1u && fits && (c->only || !ts_canon_of(e->task, one));
+}
+
+/* Those cases of the run that take the least work. */
+static int cheapest(const ts_run *c, const ts_judged *e, const int *number, int n, int of[OFTEN])
+{
+    const ts_task *t = e->task;
+    const ts_case *all = ts_scope_cases(&e->scope, t);
+    int            n_of = 0;
+    for (; n_of < OFTEN; n_of++) {
+        int best = -1;
+        for (int i = 0; i < n; i++) {
+            bool may = suits(c, e, &all[number[i]]);
+            for (int k = 0; k < n_of; k++) may = may && of[k] != number[i];
+            if (may && (best < 0 || ts_work_of(t, &all[number[i]]) < ts_work_of(t, &all[best])))
+                best = number[i];
+        }
+        if (best < 0) break;
+        of[n_of] = best;
+    }
+    return n_of;
+}
+
+/* Calls the cases in one process: the first one OFTEN_ALONE times, and then all of them in turn,
+ * with two contents each. False: it failed, or the machine disturbed it. */
+static bool call_often(const ts_run *c, ts_judged *e, ts_cage *cage, int n, ts_ahead *a)
+{
+    const int n_calls =
+        OFTEN_LEAST + (int)(ts_run_seed(c, e->task, TS_FOR_MANY_CALLS, 0, 0) % OFTEN_MORE);
+    const double end_s = ts_seconds() + OFTEN_S;
+    bool         ok = true;
+    for (int i = 0; i < n_calls && ok && ts_seconds() < end_s; i++) {
+        const int      k = i < OFTEN_ALONE ? 0 : i % n;
+        const ts_exam *x = ts_ahead_at(a, 2 * k + i / n % 2);
+        bool           answered;
+        e->evidence.n_before = i;
+        ok = examine(c, e, cage, k, x, &answered);
+        if (!ok && !e->evidence.n_busy) ts_observe_case(e, x->c, TS_CASE_FAILED);
+    }
+    e->evidence.n_before = 0;
+    return ok;
+}
+
+/* Calls a few cheap cases a few hundred times in a process of their own, and checks every output.
+ */
+static void examine_often(const ts_run *c, ts_judged *e, const int *number, int n_cases)
+{
+    const ts_task *t = e->task;
+    const ts_case *all = ts_scope_cases(&e->scope, t);
+    int            of[OFTEN];
+    const int      n = cheapest(c, e, number, n_cases, of);
+    ts_question    q[2 * OFTEN];
+    bool           ok = !n;
+    ts_cage_plan   plan;
+    char           why[256];
+    ts_run_plan(c, e, &plan);
+    plan.n_returned = &e->evidence.n_returned;
+    for (int i = 0; i < n; i++) {
+        q[2 * i] = (ts_question) { &all[of[i]], ts_run_case_seed(c, t, of[i]) };
+        q[2 * i + 1] =
+            (ts_question) { &all[of[i]], ts_run_seed(c, t, TS_FOR_MANY_CALLS, of[i], 1) };
+        ts_run_plan_case(&plan, &all[of[i]], ts_run_case_seed(c, t, of[i]));
+    }
+    ts_ahead *a = n ? ts_ahead_open(t, q, 2 * n) : NULL;
+    e->evidence.n_busy = 0;
+    for (bool again = n > 0; again;) {
+        ts_cage *cage = ts_cage_start_patiently(&plan, why, sizeof why);
+        if (cage) ok = call_often(c, e, cage, n, a);
+        else ts_observe_no_cage(e, why);
+        ts_cage_stop(&cage);
+        again = !ok && !e->evidence.failed && ts_observe_again(&e->evidence);
+    }
+    e->evidence.n_busy = 0;
+    ts_ahead_close(&a);
 }
 
 /* The numbers of the cases to examine, to be freed, and how many; NULL, and why, if there are none.
@@ -327,20 +429,35 @@ static void enough_compared(ts_judged *e)
     ts_observe_failure(e, NULL, 0, "case", text);
 }
 
+/* How many of the n cases from number[0] on are one block. */
+static int block_of(const ts_run *c, const ts_judged *e, const int *number, int n)
+{
+    const ts_case *all = ts_scope_cases(&e->scope, e->task);
+    int            n_far = 0, k = 0;
+    while (k < n && k < BLOCK[c->device]) {
+        n_far += !strcmp(all[number[k]].family, "far");
+        if (n_far > MOST_FAR && c->device == TS_CUDA) break;
+        k++;
+    }
+    return k;
+}
+
 static void examine_cases(ts_run *c, ts_judged *e, const int *number, int n, int n_small)
 {
-    const int most = BLOCK[c->device];
-    double    work = c->progress.done, failed_at = 0;
-    bool      on = true;
+    double work = c->progress.done, failed_at = 0;
+    bool   on = true;
     e->evidence.n_drawn = n;
-    for (int at = 0; at < n && on; at += most)
+    for (int at = 0, k; at < n && on; at += k) {
+        k = block_of(c, e, number + at, n - at);
         on = examine_block((block) { .run = c,
                                      .e = e,
                                      .number = number + at,
-                                     .n = n - at < most ? n - at : most,
+                                     .n = k,
                                      .first = at == 0,
                                      .work = &work,
                                      .failed_at = &failed_at });
+    }
+    if (on && !e->evidence.failed && c->device == TS_CPU) examine_often(c, e, number, n_small);
     if (e->evidence.failed && !e->io_bytes) ts_observe_no_output(e);
     /* Only with --case: f32 is always drawn, and must be supported. */
     if (!e->evidence.failed && e->unsupported && !e->io_bytes)

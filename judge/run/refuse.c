@@ -41,7 +41,8 @@ static void start(asker *a)
     char           why[256];
     ts_run_plan(a->run, a->e, &plan);
     plan.n_threads = 1;
-    ts_run_plan_case(&plan, &ts_scope_cases(&a->e->scope, t)[a->number]);
+    ts_run_plan_case(&plan, &ts_scope_cases(&a->e->scope, t)[a->number],
+                     ts_run_case_seed(a->run, t, a->number));
     a->n_starts++;
     a->cage = ts_cage_start_patiently(&plan, why, sizeof why);
     a->busy = !a->cage && !strncmp(why, TS_BUSY ":", 5);

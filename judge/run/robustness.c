@@ -55,7 +55,9 @@ static ts_cage *cage_from(const robustness *l, int first, int object, int n_thre
     snprintf(path, sizeof path, "/proc/self/fd/%d", object);
     plan.object = path;
     plan.n_threads = n_threads;
-    for (int i = first; i < l->n; i++) ts_run_plan_case(&plan, &all[l->number[i]]);
+    for (int i = first; i < l->n; i++)
+        ts_run_plan_case(&plan, &all[l->number[i]],
+                         ts_run_case_seed(l->run, l->e->task, l->number[i]));
     return ts_cage_start_patiently(&plan, why, n);
 }
 

@@ -17,7 +17,7 @@
 #include "scope.h"
 
 enum {
-    TS_DRAW = 7, /* version of the derivation of cases from a key */
+    TS_DRAW = 8, /* version of the derivation of cases from a key */
     TS_KEY_BYTES = 32,
     TS_MOST_ENTRANTS = 4096,
     TS_WORKLOADS = 4,
@@ -121,15 +121,16 @@ const char *ts_run_task_of(const ts_run *c, const ts_judged *e);
 
 /* What a seed is for. Each purpose has its own numbers: no two seeds of a key are equal. */
 typedef enum ts_purpose {
-    TS_FOR_INPUTS,       /* of case `number`, in the correctness stage */
-    TS_FOR_SECOND,       /* other inputs at the same addresses */
-    TS_FOR_CASE_ORDER,   /* `i` of a shuffle of the cases */
-    TS_FOR_INSTANCE,     /* timed instance `i` of workload `number` */
-    TS_FOR_WARM_UP,      /* the untimed call before them */
-    TS_FOR_OTHER,        /* `i`-th call with other contents, between them */
-    TS_FOR_OTHER_CHOICE, /* which contents those are */
-    TS_FOR_TURN_ORDER,   /* `i` of a shuffle of timed and other calls */
-    TS_FOR_ENTRANT_ORDER /* `number` of a shuffle of the entrants, in turn `i` */
+    TS_FOR_INPUTS,        /* of case `number`, in the correctness stage */
+    TS_FOR_SECOND,        /* other inputs at the same addresses */
+    TS_FOR_CASE_ORDER,    /* `i` of a shuffle of the cases */
+    TS_FOR_INSTANCE,      /* timed instance `i` of workload `number` */
+    TS_FOR_WARM_UP,       /* the untimed call before them */
+    TS_FOR_OTHER,         /* `i`-th call with other contents, between them */
+    TS_FOR_OTHER_CHOICE,  /* which contents those are */
+    TS_FOR_TURN_ORDER,    /* `i` of a shuffle of timed and other calls */
+    TS_FOR_ENTRANT_ORDER, /* `number` of a shuffle of the entrants, in turn `i` */
+    TS_FOR_MANY_CALLS     /* which block is called often, and how often */
 } ts_purpose;
 
 /* A seed derived from the key and its purpose. */
@@ -170,6 +171,10 @@ void ts_run_examine(ts_run *c, ts_judged *e);
  * limit. */
 int     *ts_run_draw(const ts_run *c, const ts_task *t, ts_class cls, const ts_scope *s, int *n);
 uint64_t ts_run_case_seed(const ts_run *c, const ts_task *t, int number); /* its inputs' */
+/* ts_exec.n_threads of a case's calls, derived from its seed so that the case alone has the same:
+ * 1 to TS_FEW_THREADS, more, or as many as when it is timed. */
+enum { TS_FEW_THREADS = 7 };
+int ts_run_case_threads(const ts_run *c, uint64_t seed);
 /* The number of a case "task/.../family@seed" in the scope's list, or -1; and its seed. */
 int ts_run_case_named(const ts_scope *s, const ts_task *t, const char *which, uint64_t *seed);
 /* Writes the dtypes that the entrant rejects, "f16 bf16", and returns names. */
@@ -213,6 +218,6 @@ double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
 
 /* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */
 void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan);
-void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c);
+void ts_run_plan_case(ts_cage_plan *plan, const ts_case *c, uint64_t seed);
 
 #endif

@@ -150,6 +150,15 @@ enum { ELEMENTS = 4096, SIGNALS = 300, LEADS = 60 };
  * the last-level cache five times. */
 static const double FLUSHED = 4;
 
+uint64_t ts_probe_seed(const ts_case *c)
+{
+    uint64_t seed = 0, layout;
+    do layout = ts_layout_of(c, ++seed);
+    while (ts_lay_of(layout, 0) != TS_LAY_END || ts_lay_of(layout, 1) != TS_LAY_END ||
+           ts_lay_of(layout, 2) != TS_LAY_FRONT);
+    return seed;
+}
+
 static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, char *why, size_t n)
 {
     char         object[1024];
@@ -158,6 +167,7 @@ static ts_cage *start(int class, const ts_case *c, int n_threads, bool timed, ch
                        .task = &ts_task_probe,
                        .n_slots = 1,
                        .slot = { c },
+                       .seed = { ts_probe_seed(c) },
                        .n_threads = n_threads,
                        .aligned = timed,
                        .unsafe = true, /* the probe is trusted, and reports what is missing */

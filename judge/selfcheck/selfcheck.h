@@ -8,6 +8,8 @@
 /* A task for touchstone-probe.so, which makes the attempt dim[0], a TS_PROBE_*, on dim[1] elements;
  * with dim[2], z is in and out. */
 extern const ts_task ts_task_probe;
+/* For ts_cage_plan.seed: x and y end at the guard, z begins at it. */
+uint64_t ts_probe_seed(const ts_case *c);
 
 /* Attempts, from inside a cage, everything that must fail. Also measures how much time a correct
  * entrant uses outside its calls, so that head starts are charged and detected: run it before

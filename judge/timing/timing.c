@@ -7,13 +7,22 @@
 #include <string.h>
 
 #include "ceiling.h"
+#include "nothing.h"
 #include "quantile.h"
 #include "timing.h"
 
 /* How long the device may be busy after done, as a multiple of that time after an empty call. On an
- * H200 correct entrants reach 0.9, entrants that return before their work is done 2.4. And LATE_NS
- * longer: a scheduler's noise is several microseconds. */
+ * H200 correct entrants reach 1.1, entrants that return 25 us early 1.22. And LATE_NS longer: a
+ * scheduler's noise is several microseconds. */
 static const double LATE = 1.2, LATE_NS = 1e4;
+
+/* On a device a timed call may use any of these sets of buffers: which, is drawn at go. */
+enum { SETS = 3 };
+
+/* While the judge is away from its core before go, an entrant that cheats computes in time that a
+ * correct one is charged, too: it gains at most what the judge was away. This part of a call's time
+ * makes it one that shows nothing. The lower quartile counts, so a quarter must show something. */
+static const double AWAY = 0.05, AWAY_LEAST_NS = 3e3; /* reading the clocks takes up to 1 us */
 
 static void make_cold(const ts_arena *m, int n_threads)
 {
@@ -69,13 +78,6 @@ static ts_ahead *instances_of(const ts_timing *s)
 
 /* ---- a turn ---- */
 
-static void add_errors(ts_errors *to, const ts_errors *e)
-{
-    to->worst = fmax(to->worst, e->worst);
-    to->n += e->n;
-    for (int i = 0; i < TS_ERROR_BINS; i++) to->bin[i] += e->bin[i];
-}
-
 /* One call of an entrant, or an empty call (e NULL), in turn k; turn 0 is a warm-up. False, with
  * evidence, if its output is wrong. Always a single call, on a device too: an entrant
  * could merge calls that are waited for together. */
@@ -84,18 +86,19 @@ static bool timed_call(ts_timing *s, ts_judged *e, ts_cage *cage, int k, ts_call
     const int            instance = k ? s->turn[k - 1] : WARM_UP;
     const ts_exam *const x = e ? ts_ahead_at(s->ahead, k) : NULL;
     ts_errors            errors = { 0 };
-    if (e) ts_cage_fill_like(cage, 0, x->c, x->arena); /* an empty call needs no inputs */
+    const int            slot = s->run->device == TS_CPU ? 0 : ts_cage_draw(cage, SETS);
+    if (e) ts_cage_fill_like(cage, slot, x->c, x->arena); /* an empty call needs no inputs */
     if (s->run->device == TS_CPU)
-        make_cold(ts_cage_arena(cage, 0), s->run->n_threads); /* on a device the keeper does */
-    const bool came = ts_cage_call(cage, 0, r);
+        make_cold(ts_cage_arena(cage, slot), s->run->n_threads); /* on a device the keeper does */
+    const bool came = ts_cage_call(cage, slot, r);
     if (!e) return came;
     if (came && !r->fp_changed && r->status && instance <= HOSTILE &&
         ts_observe_rejection(e, x->c, x->seed, r))
         return true;
     if (!came || r->status || r->fp_changed) return ts_observe_call(e, x->c, x->seed, r);
     e->n_calls++;
-    if (!ts_observe_output(e, cage, 0, x, &errors)) return false;
-    if (instance >= 0) add_errors(&e->timed_errors[s->w], &errors);
+    if (!ts_observe_output(e, cage, slot, x, &errors)) return false;
+    if (instance >= 0) ts_errors_add(&e->timed_errors[s->w], &errors);
     return true;
 }
 
@@ -105,7 +108,8 @@ static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
     char         why[256];
     ts_call      r;
     ts_run_plan(s->run, e, &plan);
-    ts_run_plan_case(&plan, s->workload[s->w]);
+    for (int i = 0; i < (s->run->device == TS_CPU ? 1 : SETS); i++)
+        ts_run_plan_case(&plan, s->workload[s->w], 0);
     plan.aligned = true;
     plan.idle = idle;
     plan.unsafe |= e->hidden; /* the judge's own code */
@@ -115,7 +119,10 @@ static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
         if (!cage && !idle) ts_observe_no_cage(e, why);
         if (cage) ts_cage_weigh_from_now(cage);
         if (!cage || idle) return cage;
-        if (ts_cage_workspace(cage, 0, &r) && !r.status) {
+        bool asked = true;
+        for (int i = 0; i < plan.n_slots && asked; i++)
+            asked = ts_cage_workspace(cage, i, &r) && !r.status;
+        if (asked) {
             ts_cage_weigh_from_now(cage);
             e->timed_workspace[s->w] = (double)r.workspace_bytes;
             return cage;
@@ -126,12 +133,14 @@ static ts_cage *cage_for(ts_timing *s, ts_judged *e, bool idle)
     }
 }
 
-/* A Python entrant may compile on its first call, which is not kernel time: so it gets a warm-up
- * call of the same shape, checked like the others. */
+/* A Python entrant may compile on its first call, which is not kernel time; and on a device
+ * the first calls show whether its work has gaps (keep_gate.c). So these get a warm-up call of the
+ * same shape, checked like the others. */
 static bool is_warm(ts_timing *s, ts_judged *e, ts_cage *cage)
 {
-    ts_call r;
-    return !ts_in_python(e->entrant.cls) || timed_call(s, e, cage, 0, &r);
+    ts_call        r;
+    const ts_class cls = e->entrant.cls;
+    return !(ts_in_python(cls) || ts_has_idle(s, cls)) || timed_call(s, e, cage, 0, &r);
 }
 
 /* Turn k, or 0 for the warm-up, in another cage if the machine disturbed it. False, with evidence:
@@ -187,6 +196,7 @@ static void take_turns(ts_timing *s, ts_cage **cage, int k)
         if (!e->timed || instance < 0) continue;
         e->ns[s->w][e->hidden ? e->n_ns[s->w]++ : instance] = r.ns;
         e->evidence.n_timed++;
+        s->n_away[order[i]] += r.away_ns > fmax(AWAY * r.ns, AWAY_LEAST_NS);
         s->free_ns[order[i]][instance] = r.free_ns;
     }
 }
@@ -198,8 +208,8 @@ static ts_interval middle(const ts_timing *s, const double *of)
     return ts_median_interval(ns, (size_t)s->n_instances);
 }
 
-/* How much longer after done the judge's kernel waits for the device than after an empty call: an
- * entrant that returns early pays for it, whatever it is. Far beyond noise it fails. */
+/* Far longer than after an empty call, the device was busy after done: that fails. Far shorter, and
+ * it was idle before done: then the host worked on, which counts. */
 static double late_ns(ts_timing *s, int at, int idle)
 {
     ts_judged        *e = s->e[at];
@@ -212,22 +222,35 @@ static double late_ns(ts_timing *s, int at, int idle)
         ts_observe_failure(e, s->workload[s->w], 0, "output-late", text);
         e->timed = false;
     }
-    return fmax(own.mid - none.hi, 0);
+    return fmax(none.lo - own.hi, 0);
 }
 
-/* Subtracts the judge's overhead and adds late work. */
+/* Subtracts the judge's overhead, as the median of calls of known duration, and adds the host's
+ * work after the device's. */
 static void settle(ts_timing *s, int at)
 {
     ts_judged *e = s->e[at];
     const int  k = ts_in_python(e->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
     double     own = 0, late = 0;
     if (s->idle[k] && ts_has_idle(s, e->entrant.cls)) {
-        own = middle(s, s->idle_ns[k]).mid;
+        own = middle(s, s->idle_ns[k]).mid - TS_PAUSE_NS;
         if (!e->hidden) late = late_ns(s, at, k);
     }
     e->idle_ns[s->w] = own;
     e->late_ns[s->w] = late;
     for (int i = 0; i < s->n_instances; i++) e->ns[s->w][i] = fmax(e->ns[s->w][i] - own + late, 1);
+}
+
+static void look_at_weather(ts_timing *s, int at)
+{
+    ts_judged *e = s->e[at];
+    char       text[160];
+    if (!e->timed || e->hidden) return;
+    if (4 * s->n_away[at] <= 3 * s->n_instances) return;
+    snprintf(text, sizeof text,
+             "the machine is too busy to time: it took the judge's core before %d of %d calls",
+             s->n_away[at], s->n_instances);
+    e->timed = ts_observe_busy(e, s->workload[s->w], 0, text);
 }
 
 /* ---- the entrant's own memory ---- */
@@ -268,6 +291,7 @@ static void time_workload(ts_timing *s, int w)
 {
     ts_cage *cage[TS_MOST_ENTRANTS] = { NULL };
     s->w = w;
+    memset(s->n_away, 0, sizeof s->n_away);
     for (int i = 0; i < s->n; i++) {
         const int k = ts_in_python(s->e[i]->entrant.cls) ? IDLE_PYTHON : IDLE_HOST;
         if (ts_has_idle(s, s->e[i]->entrant.cls) && !s->idle[k])
@@ -296,7 +320,7 @@ static void time_workload(ts_timing *s, int w)
     /* Measured again: a peak measured too low would flatter slow entrants. */
     s->gbs[w] = fmax(s->gbs[w], ts_run_measure(s->run, bytes));
     for (int i = 0; i < s->n; i++) {
-        if (ts_is_timed(s, s->e[i], w)) settle(s, i);
+        if (ts_is_timed(s, s->e[i], w)) settle(s, i), look_at_weather(s, i);
         if (cage[i]) weigh(s, s->e[i], cage[i]);
         ts_cage_stop(&cage[i]);
     }

@@ -18,7 +18,7 @@ typedef struct ts_timing_rule {
 
 const ts_timing_rule *ts_timing_rule_of(const ts_run *c);
 
-/* Empty entrants, timed like those of their class: they measure the judge's overhead. */
+/* Entrants without code, timed like those of their class: they measure the judge's overhead. */
 enum { IDLE_HOST, IDLE_PYTHON, N_IDLE };
 
 typedef struct ts_timing {
@@ -41,6 +41,7 @@ typedef struct ts_timing {
     ts_cage  *idle[N_IDLE];
     double    idle_ns[N_IDLE][TS_INSTANCES];
     double    free_ns[TS_MOST_ENTRANTS + N_IDLE][TS_INSTANCES]; /* the empty entrants come last */
+    int       n_away[TS_MOST_ENTRANTS]; /* timed calls before which the judge lost its core */
 } ts_timing;
 
 /* Whether the workload is in the entrant's scope. */

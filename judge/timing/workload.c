@@ -33,12 +33,14 @@ static bool is_workload(const ts_run *c, const ts_task *t, const ts_case *of)
            cost.bytes <= scale_of(c) * ts_timing_rule_of(c)->most;
 }
 
-/* The largest first; no two have the same size. */
+/* The largest first; no two have the same size. None on a device with a model: it runs on the host,
+ * and would be most of the time. */
 int ts_run_workloads(const ts_run *c, const ts_task *t, int number[TS_WORKLOADS])
 {
     const ts_case *all = t->cases();
+    const bool     timed = c->device == TS_CPU || !t->has_model;
     int            n = 0;
-    while (n < ts_timing_rule_of(c)->workloads) {
+    while (timed && n < ts_timing_rule_of(c)->workloads) {
         int    best = -1;
         double best_bytes = 0;
         for (int i = 0; all[i].use; i++) {
