@@ -42,6 +42,7 @@ int main(void) { return 0; }' | compiles cc ;;
 #include <cmocka.h>
 int main(void) { return 0; }' | compiles cc ;;
     libopenmpi-dev) any mpicc ;;
+    python3) any python3 ;;
     openmpi-bin) any mpirun mpiexec ;;
     python3-numpy) "$here/../test/python.sh" >/dev/null ;;
     chromium) any chromium chromium-browser google-chrome google-chrome-stable ;;
@@ -82,6 +83,7 @@ clang-tidy         clang-tools-extra    clang          clang-tools              
 cppcheck           cppcheck             cppcheck       cppcheck                    cppcheck                  cppcheck
 libclang-rt-dev    compiler-rt          compiler-rt    clang                       compiler-rt               llvm
 libomp-dev         libomp-devel         openmp         libomp-devel                openmp-dev                libomp
+python3            python3              python         python3                     python3                   python
 python3-numpy      python3-numpy        python-numpy   python3-numpy               py3-numpy                 numpy
 libopenmpi-dev     openmpi-devel        openmpi        openmpi4-devel              openmpi-dev               open-mpi
 openmpi-bin        openmpi              openmpi        openmpi4                    openmpi                   open-mpi
@@ -103,7 +105,7 @@ command_for() { # MANAGER PACKAGE...
 needed='build-essential cmake ninja-build'
 libraries='libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev'
 case ${1-} in
-cuda) wanted=$needed ;;
+cuda) wanted="$needed python3" ;;
 run) wanted="$needed $libraries" ;;
 test) wanted="$needed $libraries libcmocka-dev pkg-config clang clang-format clang-tidy cppcheck libclang-rt-dev libomp-dev
     python3-numpy libopenmpi-dev openmpi-bin chromium" ;;

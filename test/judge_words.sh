@@ -22,7 +22,7 @@ two_files() { # NAME CHALLENGE SED : an adapter, and the answer in a second file
 two_files append kv_cache 's/^            raise MemoryError("no page left")/&\n        if max(n_new, default=0) > 3:\n            raise ValueError("too many tokens")/'
 two_files order kv_cache 's/s = d.scale \*/s = 1.1 * d.scale */; s/^        return self.keys(seq, layer, begin, begin + n)/& + 1/'
 two_files index softmax_topk 's|^    return chosen|    np.zeros(3)[5]\n&|'
-"$build/touchstone" judge --depth quick --no-timing --first --seed 3 --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err"
+"$build/touchstone" judge --depth quick --no-timing --first --seed 4 --log "$tmp/log" "$tmp/all" >"$tmp/out" 2>"$tmp/err"
 [ $? = 1 ] || complain "status $?: $(cat "$tmp/err")"
 line() { grep -n "$2" "$tmp/all/$1/answer.py" | head -n 1 | cut -d : -f 1; }
 said append "operation [0-9]* of [0-9]*, append in layer [0-9]*: raised ValueError: too many tokens at answer.py:$(line append 'too many')\""

@@ -43,6 +43,60 @@ answer seven/textbook/softmax_topk.c
 refused "seven/textbook/.*: name 'textbook': reserved" seven
 entry eight/mine 'Touch-Stone'
 refused "eight/mine: name 'Touch-Stone': reserved" eight
+# characters that look alike, in one script; no case in other alphabets
+alike() { # NAME ITS-DOUBLE
+    rm -rf "$tmp/left" "$tmp/right"
+    entry left/mine "$1"
+    entry right/mine "$2"
+    refused 'right/mine: has the name of left/mine, or one that looks like it' left/mine right/mine
+}
+alike 'rival' 'rivaI'
+alike 'rival' 'riva1'
+alike 'gpt-4o' 'gpt-40'
+alike 'modern' 'modem'
+alike 'coax' '\u0441\u043e\u0430\u0445'
+alike 'TOP' '\u03a4\u039f\u03a1'
+alike 'r\u0131val' 'Rival'
+alike '\u01a6ival' 'rival'
+alike 'la\u0253' 'lab'
+alike '\u043c\u043e\u0434\u0435\u043b\u044c' '\u041c\u041e\u0414\u0415\u041b\u042c'
+alike 'caf\u00e9' 'CAF\u00c9'
+entry twelve/mine 'T0uchst0ne'
+refused "twelve/mine: name 'T0uchst0ne': reserved" twelve
+odd() { # NAME: with a character that is not visible, or that NFKC replaces
+    entry odd/mine "$1"
+    refused 'odd/mine: the name has a character that only looks like another' odd
+}
+odd 'riva\u017f'
+odd 'A\u030a'
+odd 'a\u3164b'
+odd '12\u17b4'
+odd '12\u115f'
+odd '12\u180b'
+odd '\u1f71'
+# phonetic letters, small capitals among them, in names of the project's
+odd '\u029fibrary'
+odd 'libra\u0280y'
+odd 'touchsto\u0274e'
+odd 'jud\u0261e'
+for name in numpy torch three_pass Textbook; do # built-in entrants
+    entry built/mine "$name"
+    refused "built/mine: name '$name': reserved" built
+done
+# the path of a name that is refused, in one line without terminal codes, and the reason
+esc=$(printf '\033') lf='
+'
+answer "thirteen/ev$esc[31mil/softmax_topk.c"
+refused 'thirteen/ev.u001b.31mil.*: the name has a control character' thirteen
+! grep -q "$esc" "$tmp/err" || complain 'an escape reached the terminal'
+answer "fourteen/new${lf}line/softmax_topk.c"
+refused 'fourteen/new.u000aline.*: the name has a control character' fourteen
+answer "fifteen/bad$(printf '\377')/softmax_topk.c"
+refused 'fifteen/bad.ufffd.*: the name has bytes that are not UTF-8' fifteen
+# two entrants next to each other, as an operator may keep them, are of two owners
+entry all/alice Alice
+entry all/bob Alice
+refused 'all/bob: has the name of all/alice' all/alice all/bob
 # one owner: samples, several challenges, other alphabets
 answer nine/model/softmax_topk/sample-1.c
 answer nine/model/softmax_topk/sample-2.c
@@ -51,14 +105,14 @@ mkdir "$tmp/nine/модель" && cp "$tmp/nine/model/layernorm_forward.c" "$tmp
 gate nine
 [ $status = 1 ] || [ $status = 3 ] || complain "several answers of one model: status $status, $(cat "$tmp/err")"
 ! grep -q 'has the name of\|reserved\|the name has' "$tmp/err" || complain "$(cat "$tmp/err")"
-# as a shell completes folders
-entry ten/first model
-entry ten/second model
-gate ten/first/ ten/second//
+# of one owner, by folders that are called like challenges; as a shell completes folders
+entry ten/softmax_topk model
+entry ten/kv_cache model
+gate ten/softmax_topk/ ten/kv_cache//
 [ $status = 1 ] || [ $status = 3 ] || complain "two folders with slashes at the end: status $status, $(cat "$tmp/err")"
 ! grep -q 'has the name of' "$tmp/err" || complain "slashes at the end: $(cat "$tmp/err")"
 mkdir "$tmp/eleven" && echo '{' >"$tmp/eleven/entry.json"
-gate eleven/ ten/first/
+gate eleven/ ten/kv_cache/
 grep -q '"name":"eleven"' "$tmp/log" && grep -q 'eleven.*FAIL entry' "$tmp/out" ||
     complain "an entry that cannot be read: status $status, $(cat "$tmp/err")"
 [ $bad = 0 ] || exit 1

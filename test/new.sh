@@ -135,22 +135,22 @@ for id in softmax_topk layernorm_forward layernorm_backward kv_cache flash_atten
     fi
     ${CC:-cc} -std=c11 -fsyntax-only -Wall -Wextra -Iinclude "$tmp/adapter.c" || complain "$id: the example does not compile"
 
-    case $id in
-    kv_cache|beam_search|tree_verify|ternary_*) # judged on the CPU only
-        for language in cuda triton; do
+    # ternary_training is judged on the CPU only; on a device, a script needs host code
+    for language in cuda triton; do
+        case $language/$id in
+        */ternary_training | triton/kv_cache | triton/beam_search | triton/tree_verify | triton/ternary_linear)
             try 2 "$tmp/$language-$id" --challenge $id --language $language
             grep -q "left out of $language, because" "$tmp/err" || complain "$id: not said why"
             [ ! -e "$tmp/$language-$id" ] || complain "$id: a folder without a starter"
-        done
-        ;;
-    *)
-        try 0 "$tmp/cuda-$id" --challenge $id --language cuda
-        [ -s "$tmp/cuda-$id/$id.cu" ] || complain "no $id.cu"
-        grep -q '"class": "host-gpu"' "$tmp/cuda-$id/entry.json" || complain "$id: not of a GPU class"
-        try 0 "$tmp/triton-$id" --challenge $id --language triton
-        grep -q '"class": "python-gpu"' "$tmp/triton-$id/entry.json" || complain "$id: not of a GPU class"
-        ;;
-    esac
+            continue
+            ;;
+        cuda/*) class=host-gpu file=$id.cu ;;
+        *) class=python-gpu file=$id.py ;;
+        esac
+        try 0 "$tmp/$language-$id" --challenge $id --language $language
+        [ -s "$tmp/$language-$id/$file" ] || complain "no $file"
+        grep -q "\"class\": \"$class\"" "$tmp/$language-$id/entry.json" || complain "$id: not of a GPU class"
+    done
     try 0 "$tmp/py-$id" --challenge $id --language python
     if [ -n "$python" ]; then
         export PYTHON="$python" PYTHONDONTWRITEBYTECODE=1

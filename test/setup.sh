@@ -81,6 +81,23 @@ setup run
 expect 0 'setup: installing libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev
 setup: missing; install with: apt-get update && apt-get install -y libjansson-dev libopenblas-dev libpcre2-dev libutf8proc-dev libmicrohttpd-dev' offline
 
+# A GPU machine without a network: nothing is installed if all that is needed is there, and what is not needed does not
+# stop it.
+system apt-get apt-cache c++ cc cmake ninja python3
+user 0
+setup cuda
+expect 0 '' 'cuda, complete'
+[ ! -e "$tmp/calls" ] || complain "cuda, complete: $(cat "$tmp/calls")"
+system apt-get apt-cache cc cmake ninja
+user 0
+setup cuda
+expect 0 'setup: installing build-essential python3
+setup: missing; install with: apt-get update && apt-get install -y build-essential python3' 'cuda, offline'
+system apt-get apt-cache cc cmake
+user 0
+setup cuda
+[ $status = 1 ] || complain "cuda without ninja ended with $status"
+
 setup walk
 [ $status = 2 ] || complain "an unknown target ended with $status"
 exit $bad

@@ -37,7 +37,7 @@ typedef struct judge_options {
     int64_t     threads; /* 0: default */
     int         cls;     /* a ts_class; below 0: all */
     int         device;  /* a ts_device; below 0: as the first entrant */
-    bool        resume, selfcheck;
+    bool        resume, selfcheck, times;
     char        passing[TS_TEMPORARY_PATH + 8]; /* the log of a run without a verdict */
 } judge_options;
 
@@ -186,11 +186,19 @@ static int replay(ts_run *c, judge_options *o)
     o->log = o->passing;
     if (!ts_records_read(o->replay, &was, why))
         return ts_fail("%s: %s", o->replay, why), TS_EXIT_BROKEN;
-    int status = !ts_replay_key(c, &was, o->replay)     ? TS_EXIT_BROKEN
-                 : !ts_replay_knows(c, &was, o->replay) ? TS_EXIT_USAGE
-                                                        : sit(c, o);
+    int        status = !ts_replay_key(c, &was, o->replay)     ? TS_EXIT_BROKEN
+                        : !ts_replay_knows(c, &was, o->replay) ? TS_EXIT_USAGE
+                                                               : sit(c, o);
+    ts_records now = { 0 };
+    if (status < TS_EXIT_USAGE && !ts_records_read(o->passing, &now, why))
+        status = (ts_fail("%s", why), TS_EXIT_BROKEN);
     unlink(o->passing);
-    if (status < TS_EXIT_USAGE) status = ts_replay_compare(c, &was);
+    if (status < TS_EXIT_USAGE) {
+        status = ts_replay_compare(c, &was);
+        const int timed = o->times ? ts_replay_times(c, &now, &was) : TS_EXIT_PASSED;
+        status = status ? status : timed;
+    }
+    ts_records_free(&now);
     ts_records_free(&was);
     return status;
 }
@@ -243,6 +251,8 @@ static bool parse(int argc, char **argv, ts_run *c, judge_options *o, int *statu
           .text = &o->json },
         { "--replay", "LOG", NULL, "judge again from the key in LOG and compare verdicts",
           .text = &o->replay },
+        { "--times", NULL, NULL, "with --replay, also compare times, within their intervals",
+          .flag = &o->times },
         { "--unsafe", NULL, NULL, "run entrants even where this machine cannot confine them",
           .flag = &c->unsafe },
         { "--selfcheck", NULL, NULL, "test this machine's sandbox guarantees and exit",
@@ -320,6 +330,9 @@ int ts_tool_judge(int argc, char **argv)
     if (!parse(argc, argv, &c, &o, &status)) return status;
     const char *gpus = o.device < 0 && o.given[0] ? ts_judge_gpu_class(o.given[0]) : NULL;
     if (gpus || o.device == TS_CUDA) c.device = TS_CUDA;
+    if (o.times && !o.replay)
+        return ts_fail("--times: got no --replay, expected the log whose times to compare"),
+               TS_EXIT_USAGE;
     if (o.slurm) return ts_judge_slurm(&c, o.slurm, o.given, argc, argv);
     if (!survey(&c, o.given[0], gpus)) return TS_EXIT_BROKEN;
     if (o.selfcheck) return ts_selfcheck(c.device == TS_CUDA ? &c.survey : NULL, o.json);

@@ -12,5 +12,8 @@ bool ts_replay_key(ts_run *c, const ts_records *r, const char *log);
 bool ts_replay_knows(ts_run *c, const ts_records *r, const char *log);
 /* Compares every verdict with the one in the log, a line each; returns the exit status. */
 int ts_replay_compare(ts_run *c, const ts_records *r);
+/* Compares every time with the one in the log, a line each, within their intervals and by the pace
+ * of the two machines; returns the exit status. */
+int ts_replay_times(const ts_run *c, const ts_records *now, const ts_records *was);
 
 #endif

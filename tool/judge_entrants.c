@@ -71,6 +71,11 @@ static const struct {
     { TS_CUDA, "entrant/torch", "torch", NULL, "torch" },
 };
 
+const char *ts_built_in_name(size_t i)
+{
+    return i < sizeof all / sizeof *all ? all[i].name : NULL;
+}
+
 /* A name is a built-in entrant's only where it is no path. */
 static bool is_built_in(const ts_run *c, const char *name)
 {

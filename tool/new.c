@@ -12,6 +12,7 @@
 #include "entrant.h"
 #include "prompt.h"
 #include "registry.h"
+#include "scope.h"
 #include "task.h"
 #include "tool.h"
 
@@ -192,11 +193,12 @@ static bool make_folder(const char *path)
 static bool is_offered(const ts_task *t, const ts_prompt_language *l, const char *templates)
 {
     char       path[4300];
-    const bool judged = t->devices >> l->device & 1;
+    const bool judged = ts_class_enters(t, l->cls), gpu = t->devices & TS_ON_CUDA;
     snprintf(path, sizeof path, "%s/%s/PROMPT.md", templates, t->name);
     if (judged && !access(path, R_OK)) return true;
     return ts_fail("%s: left out of %s, because %s", t->name, l->name,
                    judged ? "contest/challenge/ has no templates of it"
+                   : gpu  ? "on a device its script needs class host-gpu: use --language cuda"
                           : "entrants of this challenge are judged on the CPU only");
 }
 

@@ -9,9 +9,10 @@
  * owner; if a name is the project's own; or if a name has blanks at its ends, letters of several
  * scripts, or characters that only look like others. `own` is the folder of the project's entrants.
  *
- * The owner of an answer in a tree is that tree; of a folder with entry.json or a file, the folder
- * that it is in. Names are equal if they differ in upper and lower case of ASCII letters, or in
- * blanks, '-' and '_'. */
+ * The owner of an answer in a tree is that tree; of a file, the folder that it is in; of a folder
+ * with entry.json, that folder, or the one that it is in if it is called like a challenge. Names
+ * are equal if they differ in upper and lower case, in blanks, '-' and '_', or in characters that
+ * look alike. */
 bool ts_owners_ok(const ts_run *c, const char *own);
 
 #endif

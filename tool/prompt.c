@@ -367,6 +367,10 @@ static void put_timed(const page *p)
     fprintf(p->to, "## Cases, and what is timed\n\n");
     put_names(p);
     fprintf(p->to, "\n");
+    if (p->t->has_model && p->l->device != TS_CPU) {
+        put_filled(p, "Nothing is timed on a device, so an entry that passes has no score.\n\n");
+        return;
+    }
     put_filled(
         p,
         "Timed are only these cases, on ordinary numbers%s, at the depths in brackets, one of "
@@ -405,18 +409,23 @@ static bool put_language(const page *p)
 /* The functions that the judge calls, and those that say how much workspace they need. */
 static bool put_header(const page *p)
 {
-    const char *names[64];
-    char        room[32][TS_EXPORT_NAME + 16], name[64] = "";
-    int         n = 0;
-    char       *starter = template_of(p->templates, p->t->name, "starter.c");
+    static const char *const queries[] = { "workspace", "host" };
+    const char              *names[64];
+    char                     room[32][TS_EXPORT_NAME + 16], name[64] = "";
+    int                      n = 0;
+    const bool               cuda = p->l->device == TS_CUDA && p->t->kind == TS_SCRIPT;
+    char *starter = template_of(p->templates, p->t->name, cuda ? "starter.cu" : "starter.c");
     if (!starter) return false;
     bool ok = header_of(starter, name);
     for (int i = 0; (names[n] = ts_task_export(p->t, i, room[n])); i++) {
-        char query[TS_EXPORT_NAME + 16];
-        snprintf(query, sizeof query, "%s_workspace", names[n++]);
-        if (!strstr(starter, query)) continue;
-        names[n] = memcpy(room[n], query, sizeof query);
-        n++;
+        const char *const of = names[n++];
+        for (int k = 0; k < 2; k++) {
+            char query[TS_EXPORT_NAME + 16];
+            snprintf(query, sizeof query, "%s_%s", of, queries[k]);
+            if (!strstr(starter, query)) continue;
+            names[n] = memcpy(room[n], query, sizeof query);
+            n++;
+        }
     }
     free(starter);
     fprintf(

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "prompt.h"
+#include "scope.h"
 #include "tool.h"
 
 bool ts_prompt_places_find(ts_prompt_places *p)
@@ -43,6 +44,6 @@ void ts_prompts_of(const char *label, ts_jw *w)
         const ts_task *t = ts_tasks[i];
         if (strlen(t->name) != n || strncmp(t->name, label, n) || t->no_challenge) continue;
         for (const ts_prompt_language *l = ts_prompt_languages; l->name; l++)
-            if (l->device == device && t->devices >> device & 1) put(t, l, &p, w);
+            if (l->device == device && ts_class_enters(t, l->cls)) put(t, l, &p, w);
     }
 }

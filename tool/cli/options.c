@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "plan.h"
+#include "show.h"
 #include "touchstone/touchstone.h"
 
 static const char *command = "";
@@ -17,12 +18,14 @@ const ts_choice ts_devices[] = { { "cpu", TS_CPU }, { "cuda", TS_CUDA }, { 0 } }
 
 bool ts_fail(const char *format, ...)
 {
+    char    raw[8192], line[2 * sizeof raw];
     va_list list;
-    fprintf(stderr, "touchstone%s%s: ", *command ? " " : "", command);
     va_start(list, format);
-    vfprintf(stderr, format, list);
+    vsnprintf(raw, sizeof raw, format, list);
     va_end(list);
-    fputc('\n', stderr);
+    /* Names and paths may be anybody's: one line, and no terminal codes. */
+    ts_show(raw, strlen(raw), line, sizeof line);
+    fprintf(stderr, "touchstone%s%s: %s\n", *command ? " " : "", command, line);
     return false;
 }
 
