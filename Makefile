@@ -122,14 +122,10 @@ test-slurm: ## judge as a Slurm array on three nodes of this machine, of which o
 	@$(BUILD)
 	@test/slurm.sh build whole || [ $$? = 77 ]
 
-test-cuda: ## check the CUDA kernels, also under compute-sanitizer, and judge on the device; needs a GPU; ONLY=PATTERN
-	@cmake/setup.sh cuda
-	@$(CUDA)
-	@test/cuda.sh test
+test-cuda: ## exploits, mutants, kernels and sanitizers on a GPU within SECONDS=600 after the build, the most telling first; needs a GPU; ONLY=PATTERN REST=yes: what the last run did not reach
+	@test/cuda.sh test "$(SECONDS)" "$(ONLY)" $(if $(REST),--rest)
 
 bench-cuda: ## time the CUDA kernels; needs a GPU
-	@cmake/setup.sh cuda
-	@$(CUDA)
 	@test/cuda.sh bench
 
 bench-peers: ## time the CUDA kernels and every installed peer in one process, write table and plots to build/peers; needs a GPU; ROWS=PATTERN SECONDS=N

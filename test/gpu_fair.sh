@@ -105,7 +105,9 @@ for i in 1 2 3; do
     [ $i -gt 2 ] || enter sealed-slow-$i sealed-gpu "$times" "$slower"
     [ $i -gt 2 ] || enter host-slow-$i host-gpu "$times" "$slower"
 done
-"$build/touchstone" judge --depth quick --device cuda --log "$tmp/log" "$tmp/entrants" >"$tmp/out" 2>&1 || {
+# The judge says each verdict on standard error as it comes; matches are known at the end.
+echo 'plan sealed-same sealed-handicap host-same host-handicap'
+"$build/touchstone" judge --depth quick --device cuda --log "$tmp/log" "$tmp/entrants" >"$tmp/out" || {
     cat "$tmp/out" && exit 1; }
 
 # Names by number, then matches and times.
@@ -127,7 +129,7 @@ function field(name,   s) {
 /"type":"match"/ {
     split(name[field("a")], a, "-"); split(name[field("b")], b, "-")
     if (a[1] != b[1]) next
-    kind = a[1] (a[2] == b[2] ? " same" : " handicap")
+    kind = a[1] (a[2] == b[2] ? "-same" : "-handicap")
     matches[kind]++
     outcome[kind, field("verdict")]++
     e = field("effect") * (a[2] == "slow" ? -1 : 1); sum[kind] += e
@@ -136,12 +138,15 @@ function field(name,   s) {
     right[kind] += a[2] == b[2] ? verdict == "tie" || verdict == "noise" : verdict == faster
 }
 END {
-    for (k in matches) {
-        printf "%-16s %3d matches, %3d as they must be (%d a, %d b, %d tie, %d noise), mean effect %+.2f %%\n", k,
+    n_kinds = split("sealed-same sealed-handicap host-same host-handicap", kinds, " ")
+    for (i = 1; i <= n_kinds; i++) {
+        k = kinds[i]
+        if (!matches[k]) { bad = 1; print "NOT  " k " no match was held"; continue }
+        unfair = right[k] < (k ~ /same/ ? 1 : 0.95) * matches[k]
+        bad = bad || unfair
+        printf "%-4s %-16s %3d matches, %3d as they must be (%d a, %d b, %d tie, %d noise), mean effect %+.2f %%\n", unfair ? "NOT" : "ok", k,
             matches[k], right[k], outcome[k, "a"], outcome[k, "b"], outcome[k, "tie"], outcome[k, "noise"],
             100 * sum[k] / matches[k]
-        if (k ~ /same/ && right[k] < matches[k]) bad = 1
-        if (k ~ /handicap/ && right[k] < 0.95 * matches[k]) bad = 1
     }
     for (c in seen) {
         s = total["sealed-same", c] / count["sealed-same", c]
