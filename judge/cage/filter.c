@@ -131,7 +131,7 @@ static void keep_region(const ts_call_plan *p, int call, int address, int bytes)
     load(n);
     emit(BPF_ALU | BPF_RSH | BPF_K, unit, 0, 0);
     emit(BPF_ALU | BPF_OR | BPF_X, 0, 0, 0);
-    emit(BPF_ALU | BPF_ADD | BPF_K, 2, 0, 0); /* both ends rounded up */
+    emit(BPF_ALU | BPF_ADD, 2, 0, 0); /* a constant; both ends rounded up */
     emit(BPF_LDX | BPF_MEM, 0, 0, 0);
     emit(BPF_JMP | BPF_JGT | BPF_X, 0, 1, 0);
     emit(BPF_JMP | BPF_JA, 1, 0, 0);

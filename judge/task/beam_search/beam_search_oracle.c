@@ -21,7 +21,7 @@
 
 typedef struct beam {
     ts_real logprob, score;
-    double  error; /* of logprob, in float */
+    double  error; /* how far logprob may be off */
     int64_t length;
     bool    finished;
 } beam;
@@ -29,7 +29,7 @@ typedef struct beam {
 /* One of the pool: a finished beam (token -1), or a beam and a token. */
 typedef struct member {
     ts_real  logprob, score, key; /* key: what it is sorted by */
-    double   error, slack;        /* of logprob and of score, in float */
+    double   error, slack;        /* how far logprob may be off, and in float the score */
     float    logit;
     int64_t  parent;
     int32_t  token;
@@ -224,13 +224,17 @@ static void offer(search *s, int64_t b, member m)
     s->kept_text[place * T + length] = s->eos;
 }
 
-/* How far the log-softmax of the row at hand may be off in float, but for the token's own part. */
+/* How far the log-softmax of the row at hand may be off. In double that is 1e-12, and where logits
+ * are far from 0 what is lost if maximum and logarithm are held in one number: half an ulp of it,
+ * and the same again of the difference. Twice that is given. In float, all but the token's own
+ * part. */
 static double row_error(const search *s, float max, double log_sum)
 {
+    if (!s->in_float) return 1e-12 + 0x1p-51 * fabs((double)max);
     const double u = 0x1p-24, V = (double)s->n_vocab;
     const double error = u * (ts_kappa(s->n_vocab) + 16 + 2 * ts_log64(V) + 2 * fabs((double)max));
     float        sum = 0;
-    if (!s->in_float || s->power) return error; /* no two logits of the timed model need be equal */
+    if (s->power) return error; /* no two logits of the timed model need be equal */
     for (int64_t t = 0; t < s->n_vocab; t++)
         sum += (float)ts_exp64((double)s->logits[t] - (double)max);
     return error + 2 * fabs(ts_log64((double)sum) - log_sum);
@@ -253,7 +257,7 @@ static void enter_extensions(search *s, int64_t b, ts_real penalty)
         const ts_real logprob = ts_real_add(parent, above);
         const double  part = 2 * fabs((double)s->logits[t] - (double)max) + fabs(logprob.hi);
         const member  m = join(s, b, (int32_t)t, logprob, ts_real_div(logprob, penalty),
-                               s->logits[t], error + 0x1p-24 * part);
+                               s->logits[t], error + (s->in_float ? 0x1p-24 * part : 0));
         if (end) {
             offer(s, b, m);
             continue;
@@ -430,20 +434,12 @@ static void want(ts_want *w, double value, double bound)
     *w = (ts_want) { value, bound };
 }
 
-/* How far a log-probability may be off: 1e-12 for each of its tokens. Where logits are far from 0,
- * a double that holds the maximum and the logarithm together is off by more, and not wrong. */
-static double room(const search *s, const beam *b)
-{
-    if (s->in_float) return b->error;
-    return (strcmp(s->c->family, "offset") ? 1e-12 : 8e-12) * (double)b->length;
-}
-
 /* Of the score: also a power, a division and the rounding of both. */
 static double score_room(const search *s, const beam *b)
 {
     if (s->in_float) return slack_of(s, b->error, b->score.hi, b->length);
     const double penalty = b->length ? ts_pow64((double)b->length, s->alpha) : 1;
-    return room(s, b) / penalty + 0x1p-50 * fabs(b->score.hi);
+    return b->error / penalty + 0x1p-50 * fabs(b->score.hi);
 }
 
 static void want_item(const search *s, int64_t item, ts_want *w)
@@ -457,7 +453,7 @@ static void want_item(const search *s, int64_t item, ts_want *w)
         const beam    *b = is ? &s->beam[i] : &none;
         const int32_t *text = s->text + (is ? i : 0) * (s->n_prompt + T) + s->n_prompt;
         for (int64_t t = 0; t < T; t++) want(&tokens[i * T + t], t < b->length ? text[t] : -1, 0);
-        want(&logprob[i], b->logprob.hi, is ? room(s, b) : 0);
+        want(&logprob[i], b->logprob.hi, is ? b->error : 0);
         want(&score[i], b->score.hi, is ? score_room(s, b) : 0);
         want(&beams[i], (double)b->length, 0);
         want(&beams[K + i], b->finished, 0);
@@ -551,7 +547,7 @@ static void keep_string(const search *s, const beam *b, const int32_t *text, ts_
     to->string[to->n++] = (ts_beam_string) { tokens,
                                              b->length,
                                              b->finished,
-                                             { b->logprob.hi, room(s, b) },
+                                             { b->logprob.hi, b->error },
                                              { b->score.hi, score_room(s, b) } };
 }
 
