@@ -76,11 +76,11 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     const int64_t  n_all = a->n_items + n;
     int32_t *const prompts =
         ts_take(m, &a->prompts, (ts_buf) { "prompts", TS_IN, TS_I32, 1, n_all, n_all });
-    /* In words of 32 bits, since there is no wider dtype. */
-    int32_t *const lengths = ts_take(
-        m, &a->lengths, (ts_buf) { "lengths", TS_IN, TS_I32, 1, 2 * a->n_items, 2 * a->n_items });
+    /* The lengths are int64_t; of the dtypes this one has their size and alignment. */
+    char *const lengths =
+        ts_take(m, &a->lengths, (ts_buf) { "lengths", TS_IN, TS_F64, 1, a->n_items, a->n_items });
     for (int64_t i = 0; i < a->n_items; i++)
-        memcpy(lengths + 2 * i, &(int64_t) { a->prompt_len[i] }, sizeof(int64_t));
+        memcpy(lengths + 8 * i, &(int64_t) { a->prompt_len[i] }, sizeof(int64_t));
     memcpy(word, q.model.word, (size_t)n_word * sizeof *q.model.word);
     memcpy(weight, q.model.weight, (size_t)n_weight * sizeof *q.model.weight);
     for (int64_t i = 0; i < a->n_items; i++) prompts[i] = a->prompt_len[i];
