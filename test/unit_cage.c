@@ -243,7 +243,8 @@ static pid_t stop_me_often(void)
 }
 
 /* While the judge is stopped, an entrant that is ready spins until go. One call in some 200 is
- * stopped there. */
+ * stopped there. What of the lead the judge did not compute itself, it was away; a lead may be long
+ * besides, because the entrant had no core. */
 TEST(a_crowded_core_does_not_reject)
 {
     const ts_case      c = probe_case(TS_PROBE_RIGHT, 100);
@@ -251,23 +252,26 @@ TEST(a_crowded_core_does_not_reject)
     ts_cage           *k = ts_cage_start(&p, why, sizeof why);
     ts_call            r;
     char               wrong[320] = "";
-    int                n_late = 0, n_disturbed = 0;
+    int                n_away = 0;
     assert_non_null(k);
+    const bool  spins = !ts_cage_shares_core(k); /* on one core neither side spins */
     const pid_t child = stop_me_often();
-    for (int i = 0; i < 20000 && n_late < 4 && !*wrong; i++) {
+    for (int i = 0; i < 20000 && n_away < 4 && !*wrong; i++) {
         ts_cage_fill(k, 0, (uint64_t)i);
+        const double cpu_ns = ts_thread_cpu_ns();
         if (!ts_cage_call(k, 0, &r))
             snprintf(wrong, sizeof wrong, "call %d: %s: %s", i, ts_call_reason(&r), r.text);
-        n_late += r.lead_ns > 10e6;
-        n_disturbed += r.lead_ns > 10e6 && r.disturbed && r.away_ns > 10e6;
+        const double unseen = r.lead_ns - r.away_ns - (ts_thread_cpu_ns() - cpu_ns);
+        if (spins && !*wrong && (unseen > 10e6 || (r.away_ns > 10e6 && !r.disturbed)))
+            snprintf(wrong, sizeof wrong, "call %d: away %.1f ms of %.1f, %sdisturbed", i,
+                     r.away_ns / 1e6, r.lead_ns / 1e6, r.disturbed ? "" : "not ");
+        n_away += r.lead_ns > 10e6 && (!spins || r.away_ns > 10e6);
     }
-    const bool spins = !ts_cage_shares_core(k); /* on one core neither side spins */
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     ts_cage_stop(&k);
     assert_string_equal(wrong, "");
-    assert_int_equal(n_late, 4);
-    if (spins) assert_int_equal(n_disturbed, n_late);
+    assert_int_equal(n_away, 4);
 }
 
 /* A judge that was stopped for a minute does not take that for the entrant's sleep. */
