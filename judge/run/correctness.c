@@ -29,7 +29,7 @@ double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c)
 {
     const double wide = ts_format_of(c->dtype)->n_bytes == 2 ? 2 : 1;
     const int    least = ts_on_gpu(cls) ? TS_GPU_WORKSPACE_MIB : TS_WORKSPACE_MIB;
-    return least * 1048576.0 + 2 * wide * t->cost(c).bytes;
+    return least * 1048576.0 + 2 * wide * t->cost(c).bytes + (t->kept ? t->kept(c) : 0);
 }
 
 void ts_run_plan(const ts_run *c, ts_judged *e, ts_cage_plan *plan)

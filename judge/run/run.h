@@ -207,13 +207,14 @@ enum {
     TS_MEMORY_GIB = 1,
     TS_PYTHON_ARRAYS = 8,   /* class python: so many times the least bytes of a case more */
     TS_GPU_MEMORY_GIB = 32, /* mostly the driver's */
-    TS_WORKSPACE_MIB = 8,   /* see ts_workspace_most */
+    TS_WORKSPACE_MIB = 16,  /* see ts_workspace_most */
     TS_GPU_WORKSPACE_MIB = 256,
 };
 int ts_call_limit_s(ts_class cls);
 /* The most workspace in bytes that may be requested for a case: TS_WORKSPACE_MIB, since a small
- * case with long rows needs room to sort one, plus twice the least bytes that it moves, where
- * 16-bit numbers count as floats. */
+ * case with long rows needs room to sort one, and each of 131,073 rows may have a line or two; plus
+ * twice the least bytes that it moves, where 16-bit numbers count as floats; plus what a script's
+ * objects may keep there. */
 double ts_workspace_most(ts_class cls, const ts_task *t, const ts_case *c);
 
 /* An empty block of cases for this entrant; the caller may change *plan before starting a cage. */

@@ -155,6 +155,9 @@ typedef struct ts_task {
     bool (*check)(const ts_case *c, const void *args, const ts_want *want, ts_flaw *f,
                   ts_errors *e);
     ts_cost (*cost)(const ts_case *c); /* the least work of a case */
+    /* The most bytes that objects of a script may keep in the workspace between its calls, by the
+     * contract; NULL: none. */
+    double (*kept)(const ts_case *c);
     /* The extents of a buffer of three axes or more. One axis is its elements, two are its rows and
      * columns. NULL: no buffer has more than two. */
     void (*shape)(const ts_case *c, const char *buffer, int64_t extent[TS_MAX_RANK]);

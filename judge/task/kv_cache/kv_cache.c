@@ -381,6 +381,20 @@ static ts_cost cost(const ts_case *c)
     return (ts_cost) { .bytes = s.bytes, .flops = s.flops, .reads_only = true };
 }
 
+/* A cache holds as much as its dims say, however little of it a script writes and reads. */
+static double kept(const ts_case *c)
+{
+    double       bytes = 0;
+    ts_kv_script s;
+    ts_kv_script_of(c, &s);
+    free(s.word);
+    for (int64_t i = 0; i < s.n_cache; i++) {
+        const ts_want state = ts_kv_want_state(&s.dims[i]);
+        bytes += state.value + state.bound;
+    }
+    return bytes;
+}
+
 /* ---- invalid calls ---- */
 
 #define DIM(member)            offsetof(ts_kv_cache_args, dims[0].member)
@@ -473,6 +487,7 @@ const ts_task ts_task_kv_cache = {
     .oracle = oracle,
     .check = check,
     .cost = cost,
+    .kept = kept,
     .invalid = &invalid,
     .canon = { { "nonfinite", TS_KV_STALE, false },
                { "masked", TS_KV_MASKED, false },

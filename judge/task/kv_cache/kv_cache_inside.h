@@ -78,6 +78,9 @@ unsigned ts_kv_does(const ts_case *c);
 void ts_kv_model(const ts_kv_cache_args *a, const ts_kv_script *s, const float *read,
                  ts_want *want);
 
+/* How large the state of a cache may be: see ts_kv_bytes. */
+ts_want ts_kv_want_state(const ts_kv_dims *d);
+
 #define TS_KV_STALE    "a NaN or infinity that was truncated never reappears"
 #define TS_KV_MASKED   "keys whose score is -inf have weight 0, even if they come first"
 #define TS_KV_NONSENSE "an invalid call is rejected, with nothing written or changed"

@@ -237,7 +237,7 @@ static void bytes_of(const ts_kv_dims *d, double tokens, double n_tail, double *
 }
 
 /* Keys quantised by channel come in groups of tokens: reserving whole groups is legitimate. */
-static ts_want want_state_bytes(const ts_kv_dims *d)
+ts_want ts_kv_want_state(const ts_kv_dims *d)
 {
     const bool   by_channel = ts_kv_is_code(d->store_dtype) && d->key_axis == TS_KEY_CHANNEL;
     const double g = by_channel ? (double)d->key_group : 1, capacity = (double)d->capacity;
@@ -262,7 +262,7 @@ static void want_usage(const kv_cache *c, ts_want *seen)
     seen[3] = (ts_want) { (double)c->n_free, paged ? 0 : INFINITY };
     seen[4] = between(least, most);
     if (c->forked) seen[4].bound = INFINITY; /* whether what is held twice counts twice is open */
-    seen[5] = want_state_bytes(c->d);
+    seen[5] = ts_kv_want_state(c->d);
 }
 
 static ts_status status(const kv_cache *c, const ts_kv_op *o, int32_t slot, ts_want *seen)
@@ -276,7 +276,7 @@ static ts_status status(const kv_cache *c, const ts_kv_op *o, int32_t slot, ts_w
 
 static void created(const kv_cache *c, ts_want *seen)
 {
-    seen[1] = want_state_bytes(c->d);
+    seen[1] = ts_kv_want_state(c->d);
     seen[2] = any_error;
 }
 
