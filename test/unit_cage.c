@@ -244,7 +244,7 @@ static pid_t stop_me_often(void)
 
 /* While the judge is stopped, an entrant that is ready spins until go. One call in some 200 is
  * stopped there. What of the lead the judge did not compute itself, it was away; a lead may be long
- * besides, because the entrant had no core. */
+ * as well, because the entrant had no core. */
 TEST(a_crowded_core_does_not_reject)
 {
     const ts_case      c = probe_case(TS_PROBE_RIGHT, 100);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -272,10 +274,22 @@ enum { HANDED = TS_FD_BUFFERS + 1 };
 
 typedef struct birth {
     const char *path;
-    bool        gpu;
-    int         fd[HANDED]; /* will be descriptor i */
-    const char *failed;     /* NULL: it was executed */
+    bool        gpu, owns_user; /* the latter: it has a user namespace */
+    int         fd[HANDED];     /* will be descriptor i */
+    const char *failed;         /* NULL: it was executed */
 } birth;
+
+/* In a user namespace of its own a process has every right, and exec takes them from a user that is
+ * not its root. The cage needs one, to mount; it gives that up before the entrant's code. */
+static void keep_right_to_mount(void)
+{
+    struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct   d[2];
+    if (syscall(SYS_capget, &h, d)) return;
+    d[0].inheritable |= 1u << CAP_SYS_ADMIN;
+    if (!syscall(SYS_capset, &h, d))
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_SYS_ADMIN, 0, 0);
+}
 
 /* Runs in the child, which shares the judge's memory until exec. */
 static int be_born(void *arg)
@@ -296,6 +310,7 @@ static int be_born(void *arg)
         else if (dup2(b->fd[i], i) < 0) b->failed = "no descriptors available";
     }
     if (b->failed) _exit(1);
+    if (b->owns_user) keep_right_to_mount(); /* else the cage says what it could not do */
     execve(b->path, argv, env);
     b->failed = "touchstone-cage cannot be executed";
     _exit(1);
@@ -314,6 +329,7 @@ static const char *spawn(ts_cage *c, const char *path, int null, int signal, int
     const bool gpu = ts_on_gpu(c->plan.class); /* does not see the host's buffers */
     birth      b = { path,
                      gpu,
+                     !root,
                      { null, null, err, c->control_fd, gpu ? -1 : c->in_fd, gpu ? -1 : c->out_fd,
                        c->object_fd, signal, signal, c->runner_fd, buffers },
                      NULL };
@@ -325,6 +341,7 @@ static const char *spawn(ts_cage *c, const char *path, int null, int signal, int
     if (!b.failed) c->pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
     if (!b.failed && c->pid < 0) {
         c->control->plan.birth = unsafe;
+        b.owns_user = false;
         c->pid = clone(be_born, stack + CHILD_STACK, flags, &b);
     }
     if (c->pid < 0) c->pid = 0, b.failed = "touchstone-cage cannot be started";
@@ -392,6 +409,7 @@ static void write_plan(ts_cage *c, ts_call_plan *p)
     p->region = (uint64_t)c->region;
     p->region_bytes = c->region_bytes;
     p->memory_bytes = from->memory_bytes;
+    p->uid = geteuid(), p->gid = getegid();
     p->spin = c->spin = !c->shares_core && (int)p->n_threads <= c->n_cores;
     c->control->abi = ts_abi_hash(ts_abi_fields, TS_ABI_FIELDS);
     c->control->script = !from->idle && from->task->kind == TS_SCRIPT;

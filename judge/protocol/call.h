@@ -131,8 +131,9 @@ typedef struct ts_call_plan {
     uint32_t n_threads;
     uint32_t n_slots;
     uint32_t n_maps;
-    uint32_t spin;  /* 1: the runner has its own core, and may spin */
-    uint32_t birth; /* TS_BORN_* */
+    uint32_t spin;     /* 1: the runner has its own core, and may spin */
+    uint32_t birth;    /* TS_BORN_* */
+    uint32_t uid, gid; /* the judge's, which a process in its own user namespace cannot ask for */
     uint64_t region, region_bytes;
     uint64_t memory_bytes; /* in addition to what is mapped here */
     char     symbol[64];   /* "ts_layernorm_forward"; with "_workspace" the query; class python:
