@@ -30,7 +30,7 @@ static const struct known {
     { "flash_attention", 0x69c243a7f7dfb20b, 0x747ab9afd1e774a4 },
     { "flash_attention_backward", 0x72f71a4ad7809302, 0xe23700f5cb9461ca },
     { "flash_attention_fp8", 0xc004d00f9618051f, 0x27b0ff6d88166141 },
-    { "beam_search", 0x3bff2928cd06c532, 0x4cb059482b205166 },
+    { "beam_search", 0x0e15fd080db1296d, 0x91fbd6d1c485cf2c },
     { "tree_verify", 0x704d519799846533, 0x95580c8665efcc36 },
     { "ternary_linear", 0x73caceda83664efa, 0xe4571f1b16780b23 },
     { "ternary_training", 0x605bcce925082901, 0x5423ca6f3aadb056 },
