@@ -152,8 +152,10 @@ static bool judge_all(ts_run *c, const judge_options *o, const ts_records *earli
         return !o->sign || !open || ts_sign_log(c->log, o->sign);
     }
     if (!draw_key(c, key_path, o->resume)) return false;
-    if (!ts_run_all(c, earlier, why) || !derive(c->log, o->log, why) || !ts_run_end(c))
-        return ts_fail("%s", why);
+    if (!ts_run_all(c, earlier) || !derive(c->log, o->log, why) || !ts_run_end(c))
+        return c->log->error
+                   ? ts_fail("%s: cannot be written: %s", o->log, strerror(c->log->error))
+                   : ts_fail("%s", why);
     unlink(key_path);
     return !o->sign || ts_sign_log(c->log, o->sign);
 }
@@ -289,7 +291,7 @@ static bool prepare(ts_run *c, judge_options *o)
 {
     /* A single case gives no verdict: its log is temporary. */
     if ((c->only || o->replay) && !ts_temporary(o->passing))
-        return ts_fail("no temporary folder could be created");
+        return ts_fail("no temporary folder in /tmp: %s", strerror(errno));
     strcat(o->passing, "/log");
     if (c->only) o->log = o->passing;
     memcpy(c->key, &o->seed, sizeof o->seed);

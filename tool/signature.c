@@ -104,7 +104,7 @@ bool ts_sign_log(ts_log *l, const char *key)
     char signature[BYTES];
     if (!sign(key, ts_log_last(l), signature)) return false;
     ts_jw_text(ts_log_begin(l, "signature"), "signature", signature);
-    return ts_log_commit(l) || ts_fail("--sign: the log cannot be written");
+    return ts_log_commit(l) || ts_fail("--sign: the log cannot be written: %s", strerror(l->error));
 }
 
 /* ---- verification ---- */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -249,6 +250,38 @@ static bool complain(const ts_confined *c, const char *what, int limit_s, ts_ref
                      (unsigned)c->status);
 }
 
+/* ---- what the machine did ---- */
+
+/* Whether there is room for what a build may write: preprocessed text, assembly and object. */
+static bool has_room(const char *folder)
+{
+    struct statvfs s;
+    return !statvfs(folder, &s) && !(s.f_flag & ST_RDONLY) &&
+           s.f_bavail * s.f_frsize >= (uint64_t)3 * TS_CONFINED_MIB << 20 &&
+           (!s.f_files || s.f_favail >= 64);
+}
+
+/* Whether the compiler works on a source that is known to compile. */
+static bool compiles_control(const ts_built *b)
+{
+    static const char        text[] = "int control;\n";
+    static const char *const line[] = { "cc", "-c", "control.c", "-o", "control.o", NULL };
+    ts_confined              c;
+    return put(b->folder, "control.c", text, sizeof text - 1) &&
+           ts_confine(b->folder, b->folder, line, TS_BUILD_LIMIT_S, &c) && !c.status;
+}
+
+/* What the compiler said that the machine did to it; NULL: nothing. Text of the entrant may be in
+ * that output, so that a fact must confirm it. */
+static const char *machine_did(const ts_built *b, const ts_confined *c)
+{
+    static const int error[] = { ENOSPC, EROFS, EDQUOT, EIO, EMFILE, ENFILE, EAGAIN };
+    for (size_t i = 0; i < sizeof error / sizeof *error; i++)
+        if (strstr(c->said, strerror(error[i])))
+            return !has_room(b->folder) || !compiles_control(b) ? strerror(error[i]) : NULL;
+    return NULL;
+}
+
 enum { ATTEMPTS = 3 }; /* at what a busy machine did not let finish */
 
 static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_confined *c,
@@ -267,6 +300,8 @@ static bool run_within(int limit_s, ts_built *b, line *l, const char *what, ts_c
     if (!started)
         return ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: the compiler could not be started: %s", what,
                          c->said);
+    const char *did = c->status ? machine_did(b, c) : NULL;
+    if (did) return ts_refuse(why, TS_FAULT_OF_JUDGE, "%s: %s", what, did);
     if (!c->starved) b->spent_s += c->late ? ts_seconds() - begin : c->cpu_s;
     b->guards &= c->guards;
     return (!c->late && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0) ||

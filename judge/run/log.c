@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "log.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,16 +24,19 @@ bool ts_log_commit(ts_log *l)
 {
     ts_jw *w = &l->w;
     char   self[65];
-    if (w->failed || l->broken) return false;
+    if (w->failed && !l->error) l->error = ENOMEM;
+    if (l->error) return false;
     ts_sha256_hex(w->text, w->n, self);
     ts_jw_text(w, "self", self);
     ts_jw_close(w, '}');
-    if (w->failed) return false;
-    ts_sha256_hex(w->text, w->n, l->prev);
+    if (!w->failed) ts_sha256_hex(w->text, w->n, l->prev);
     ts_jw_raw(w, "\n", 1);
+    if (w->failed) return l->error = ENOMEM, false;
     l->seq++;
-    l->broken = w->failed || write(l->fd, w->text, w->n) != (ssize_t)w->n || fsync(l->fd);
-    return !l->broken;
+    const ssize_t n = write(l->fd, w->text, w->n);
+    if (n != (ssize_t)w->n) l->error = n < 0 ? errno : ENOSPC;
+    else if (fsync(l->fd)) l->error = errno;
+    return !l->error;
 }
 
 void ts_log_close(ts_log *l)

@@ -62,7 +62,7 @@ const ts_record *ts_records_verdict(const ts_records *r, const char *source_sha2
 typedef struct ts_log {
     int     fd;
     int64_t seq;
-    bool    broken;
+    int     error; /* an errno: nothing more can be appended */
     char    prev[65];
     ts_jw   w;
 } ts_log;

@@ -143,9 +143,8 @@ void ts_run_admit(ts_run *c, ts_judged *e);
 int ts_run_recall(ts_run *c, const ts_records *earlier);
 int ts_run_next_id(const ts_records *earlier); /* above all of theirs */
 
-/* Runs everything else and writes it to the log. False, and one line in why, if the judge cannot
- * run. */
-bool ts_run_all(ts_run *c, const ts_records *earlier, char why[TS_WHY]);
+/* Runs everything else and writes it to the log. False: that cannot be written, see its error. */
+bool ts_run_all(ts_run *c, const ts_records *earlier);
 bool ts_run_end(ts_run *c); /* the key, and the last record */
 
 /* ---- parts of a run ---- */
