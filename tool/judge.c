@@ -153,9 +153,8 @@ static bool judge_all(ts_run *c, const judge_options *o, const ts_records *earli
     }
     if (!draw_key(c, key_path, o->resume)) return false;
     if (!ts_run_all(c, earlier) || !derive(c->log, o->log, why) || !ts_run_end(c))
-        return c->log->error
-                   ? ts_fail("%s: cannot be written: %s", o->log, strerror(c->log->error))
-                   : ts_fail("%s", why);
+        return c->log->error ? ts_fail("%s: cannot be written: %s", o->log, strerror(c->log->error))
+                             : ts_fail("%s", why);
     unlink(key_path);
     return !o->sign || ts_sign_log(c->log, o->sign);
 }
