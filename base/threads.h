@@ -5,10 +5,12 @@
 
 #include <omp.h>
 
+#include "fork.h"
 #include "row_chunks.h"
 
 static inline int ts_threads(const ts_exec *x)
 {
+    ts_fork_prepare();
     return x->n_threads > 0 ? x->n_threads : omp_get_max_threads();
 }
 

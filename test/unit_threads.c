@@ -3,10 +3,12 @@
  *
  * Calls in several threads at the same time give the bits that one thread gives, with workspaces
  * and a cache's memory at odd addresses, and larger than necessary. A negative n_threads is
- * OpenMP's default. */
+ * OpenMP's default. A process that called the library may fork, and the child may call it. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "rng.h"
 #include "touchstone/attention.h"
@@ -147,4 +149,26 @@ TEST(a_negative_number_of_threads_is_the_default)
         assert_int_equal(at_once[0].n_failed, 0);
         assert_memory_equal(&at_once[0].r, &alone.r, sizeof alone.r);
     }
+}
+
+/* Also between calls: neither the parent's threads nor a first child's are missed. */
+TEST(a_forked_child_can_call)
+{
+    for (int i = 0; i < 3; i++) {
+        int status = -1;
+        at_once[0].n_threads = 3;
+        run(&at_once[0]);
+        assert_int_equal(at_once[0].n_failed, 0);
+        const pid_t child = fork();
+        if (!child) {
+            alarm(60);
+            at_once[1].n_threads = 2 + i;
+            run(&at_once[1]);
+            _exit(memcmp(&at_once[1].r, &alone.r, sizeof alone.r) != 0);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    run(&at_once[0]);
+    assert_memory_equal(&at_once[0].r, &alone.r, sizeof alone.r);
 }

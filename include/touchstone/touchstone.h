@@ -68,8 +68,8 @@ typedef enum ts_device { TS_CPU, TS_CUDA } ts_device;
 /* Where and with what a call runs. The call reads it and keeps no pointer to it.
  * With TS_CUDA, tensors and workspace are device memory and work is enqueued on `stream`: outputs
  * are complete when the stream has reached the end of that work.
- * Fork: once a process has made a call with more than one thread, a child that it forks must set
- * n_threads to 1. With GNU OpenMP a call with more would wait forever for threads that are absent.
+ * Fork: a child may make calls, too. GNU OpenMP's threads, which a child would wait for without
+ * end, are ended before a fork and started again when they are needed.
  */
 typedef struct ts_exec {
     ts_device device;          /* TS_CPU or TS_CUDA */
