@@ -10,7 +10,7 @@ import sys
 
 control_fd, inputs_fd, outputs_fd, go, done = (int(a) for a in sys.argv[1:6])
 control = mmap.mmap(control_fd, 65536)
-PLAN, SLOT, SLOT_BYTES, BUF = 4096, 1328, 1296, 80
+PLAN, SLOT, SLOT_BYTES, BUF = 4096, 1336, 1296, 80
 
 
 def buffers(slot):
