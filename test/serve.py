@@ -355,6 +355,29 @@ def slow(s):
     expect(closed and time.time() - begun < 10, "a slow client is still connected")
 
 
+def framing(s):
+    """A request whose end is ambiguous is rejected and the connection closed: what follows is no second request."""
+    second = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    length = b"Content-Length: %d\r\n"
+    chunked = b"Transfer-Encoding: chunked\r\n"
+    body = b'{"model": "m", "prompt": "Emma", "max_tokens": 1}'
+    for more in (length % 5 + length % len(body), length % len(body) * 2, length % len(body) + chunked, chunked + length % 4,
+                 chunked * 2, b"Transfer-Encoding: gzip\r\n", b"Transfer-Encoding: gzip, chunked\r\n", b"Host: other\r\n" + length % len(body)):
+        for rest in (body, b"0\r\n\r\n"):
+            k = socket.create_connection(("127.0.0.1", s.port))
+            k.settimeout(20)
+            got = b""
+            try:
+                k.sendall(head + more + b"\r\n" + rest + second)
+                while part := k.recv(65536):
+                    got += part
+            except ConnectionResetError:
+                pass # it closed with the rest unread
+            expect(got.count(b"HTTP/1.1") == 1 and got.startswith(b"HTTP/1.1 400"), "framing", more, "got", got[:300])
+            expect(b"application/json" in got and b'"error"' in got, "not this server's own answer:", more, got[:300])
+
+
 def drained(s):
     """SIGTERM: what runs is finished, what comes is not taken."""
     c = s.connect()
@@ -383,6 +406,7 @@ def main():
     other = subprocess.run([BUILD + "/touchstone", "serve", AUSTEN, "--port", str(s.port)], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True)
     expect(other.returncode == 3 and other.stderr.count("\n") == 1 and "--port" in other.stderr, other)
+    framing(s)
     slow(s)
     drained(s)
 

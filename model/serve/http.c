@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "api_metrics.h"
+#include "framing.h"
 
 enum { N_THREADS = 4, N_SPARE = 64 }; /* threads; connections beyond those that generate */
 
@@ -44,7 +45,7 @@ typedef struct server {
 typedef struct request {
     char        *body;
     size_t       n, room;
-    bool         too_large;
+    bool         too_large, ends; /* ends: the connection is closed after it */
     int          status;
     char         path[64]; /* printable; "": nothing was requested yet */
     ts_api_call *call;
@@ -123,6 +124,7 @@ static enum MHD_Result send_text(request *r, struct MHD_Connection *c, int statu
     }
     MHD_add_response_header(m, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     if (allow) MHD_add_response_header(m, MHD_HTTP_HEADER_ALLOW, allow);
+    if (r->ends) MHD_add_response_header(m, MHD_HTTP_HEADER_CONNECTION, "close");
     if (status == 429 || status == 503)
         MHD_add_response_header(m, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (status == 401) MHD_add_response_header(m, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
@@ -398,13 +400,18 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
                                   const char *method, const char *version, const char *data,
                                   size_t *n_data, void **context)
 {
-    server  *s = user;
-    request *r = *context;
+    server        *s = user;
+    request       *r = *context;
+    ts_api_refusal f;
     (void)version;
     if (!r) {
         *context = r = calloc(1, sizeof *r);
-        if (r) r->from_s = ts_seconds();
-        return r ? MHD_YES : MHD_NO;
+        if (!r) return MHD_NO;
+        r->from_s = ts_seconds();
+        if (ts_is_framed(c, &f)) return MHD_YES;
+        r->ends = true;
+        set_owes(s, c, false);
+        return send_fault(r, c, &f, NULL);
     }
     if (*n_data) {
         const bool ok = add_body(s, r, data, *n_data);
