@@ -32,6 +32,18 @@ grep -q 'No space left on device' "$tmp/said" || complain "nothing says what lac
 [ $passed -gt 0 ] && [ $errors -gt 2 ] || complain "$passed passed, $errors errors"
 judge 1000k ro example/entrant/softmax_topk.c
 [ $status = 3 ] && grep -q 'Read-only file system' "$tmp/err" || complain "read-only: status $status: $(cat "$tmp/out")"
+for n in 12 40 256; do
+    (ulimit -n $n && "$build/touchstone" judge --challenge softmax_topk --case "$case" example/entrant/softmax_topk.c) \
+        >"$tmp/out" 2>"$tmp/err"
+    status=$?
+    if [ $n = 256 ]; then [ $status = 0 ]; else [ $status = 3 ] && ! grep -q FAIL "$tmp/out"; fi ||
+        complain "$n descriptors: status $status: $(cat "$tmp/err")"
+    [ $n != 40 ] || grep -q 'ulimit -n' "$tmp/err" || complain "$n descriptors: $(cat "$tmp/err")"
+done
+unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$build/touchstone" judge --challenge softmax_topk \
+    --case "$case" example/entrant/softmax_topk.c >"$tmp/out" 2>"$tmp/err"
+status=$?
+[ $status = 3 ] && grep -q '/proc: .*mounted' "$tmp/err" || complain "no /proc: status $status: $(cat "$tmp/err")"
 # A source that does not compile is the entrant's, also if it speaks of the machine.
 mkdir "$tmp/e"
 printf '#error No space left on device\n' >"$tmp/e/softmax_topk.c"

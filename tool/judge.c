@@ -297,6 +297,8 @@ static bool prepare(ts_run *c, judge_options *o)
     c->python = ts_python_find();
     c->progress.to = stderr;
     c->n_threads = count_threads(o->threads);
+    if (access("/proc/self/exe", F_OK))
+        return ts_fail("/proc: %s; the judge needs it mounted", strerror(errno));
     if (!ts_places_find(&c->places))
         return ts_fail("contract headers: not found next to the program; reinstall, or run the "
                        "program from its build folder");

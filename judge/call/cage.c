@@ -335,7 +335,7 @@ static const char *spawn(ts_cage *c, const char *path, int null, int signal, int
                      NULL };
     for (int i = 0; i < HANDED; i++) /* duplicated above the target numbers */
         if (b.fd[i] >= 0 && (b.fd[i] = fcntl(b.fd[i], F_DUPFD_CLOEXEC, ABOVE)) < 0)
-            b.failed = "no descriptors available";
+            b.failed = "too few descriptors; raise the limit (ulimit -n) to 256";
     const uint32_t unsafe = c->plan.unsafe ? TS_BORN_UNSAFE : 0;
     c->control->plan.birth = TS_BORN_APART | unsafe;
     if (!b.failed) c->pid = clone(be_born, stack + CHILD_STACK, flags | apart, &b);
