@@ -2,8 +2,6 @@
 /* impl.c - selects an implementation, checks the workspace and calls it. */
 #include "impl.h"
 
-#include <stdbool.h>
-
 #include "cpu.h"
 #include "cuda_module.h"
 
@@ -43,13 +41,17 @@ ts_status ts_impl_workspace(const ts_impl *rows, ts_dtype t, const void *args, c
     return s ? s : workspace_of(&row, args, x, n_bytes);
 }
 
-ts_status ts_impl_run(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x)
+ts_status ts_impl_run(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x,
+                      ts_apart_fn apart)
 {
+    ts_exec   used = *x;
     ts_impl   row;
     size_t    n;
     ts_status s = ts_pick(rows, x->device, t, &row);
     if (!s) s = workspace_of(&row, args, x, &n);
     if (s) return s;
     if (n && (!x->workspace || x->workspace_bytes < n)) return TS_E_WORKSPACE;
+    used.workspace_bytes = n;
+    if (apart && !apart(args, &used)) return TS_E_ARG;
     return row.run(args, x);
 }

@@ -3,6 +3,8 @@
 #ifndef TS_BASE_IMPL_H
 #define TS_BASE_IMPL_H
 
+#include <stdbool.h>
+
 #include "cpu.h"
 #include "isa_impls.h"
 #include "touchstone/touchstone.h"
@@ -68,9 +70,10 @@ typedef struct ts_impl {
 #define TS_DECLARE_SIZE(set, needs, run)                                                           \
     ts_status run##_workspace_##set(const void *args, const ts_exec *x, size_t *n_bytes);
 
-/* Defines the API functions `name`_workspace and `name`: `check` validates the arguments `a`, and
- * one of `name`_impls is selected by `dtype` and called. */
-#define TS_API_ENTRY(name, check, dtype)                                                           \
+/* Defines the API functions `name`_workspace and `name`: `check` validates the arguments `a`,
+ * `apart` compares their memory (overlap.h), and one of `name`_impls is selected by `dtype` and
+ * called. Callers query before there is memory: a query compares none. */
+#define TS_API_ENTRY(name, check, apart, dtype)                                                    \
     ts_status name##_workspace(const name##_args *a, const ts_exec *x, size_t *n_bytes)            \
     {                                                                                              \
         const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;                                      \
@@ -79,7 +82,7 @@ typedef struct ts_impl {
     ts_status name(const name##_args *a, const ts_exec *x)                                         \
     {                                                                                              \
         const ts_status s = check(a, x);                                                           \
-        return s ? s : ts_impl_run(name##_impls, dtype, a, x);                                     \
+        return s ? s : ts_impl_run(name##_impls, dtype, a, x, apart);                              \
     }
 
 /* Selects the first implementation for this device, its features and this dtype; an error status if
@@ -87,9 +90,12 @@ typedef struct ts_impl {
 ts_status ts_pick(const ts_impl *rows, ts_device d, ts_dtype t, ts_impl *found);
 
 /* Common to all API functions, after validation: select an implementation, query or check the
- * workspace, call. */
+ * workspace, call. With `apart`, memory is compared first: that of args, and of the workspace what
+ * the call needs. */
 ts_status ts_impl_workspace(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x,
                             size_t *n_bytes);
-ts_status ts_impl_run(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x);
+typedef bool (*ts_apart_fn)(const void *args, const ts_exec *x);
+ts_status ts_impl_run(const ts_impl *rows, ts_dtype t, const void *args, const ts_exec *x,
+                      ts_apart_fn apart);
 
 #endif

@@ -11,5 +11,5 @@ static const ts_impl impls[] = {
 
 ts_status ts_row_sums(const ts_row_sums_args *a, const ts_exec *x)
 {
-    return ts_impl_run(impls, TS_F32, a, x);
+    return ts_impl_run(impls, TS_F32, a, x, NULL);
 }

@@ -9,10 +9,13 @@
  *
  * The first runs the kernel. The second validates the same arguments and sets *n_bytes to the size
  * of the scratch memory that the first needs in x->workspace; the size may be 0. It depends on
- * x->n_threads: query with the n_threads of the call. A larger workspace is accepted.
+ * x->n_threads: query with the n_threads of the call. A larger workspace is accepted. A query does
+ * not compare where arrays lie.
  *
  * Memory: the caller allocates and frees every buffer. A call allocates nothing, prints nothing and
- * keeps no pointer. Buffers must not overlap, except where a field's comment permits it.
+ * keeps no pointer. Buffers must not overlap, except where a field's comment permits it: TS_E_ARG
+ * if an output or the workspace shares a byte with another buffer, where addresses, extents and one
+ * stride tell.
  * Alignment: arrays need only the alignment of their element. The workspace and the memory of a
  * cache or model may begin at any address with TS_CPU; with TS_CUDA align them to 256 bytes, as
  * cudaMalloc does.

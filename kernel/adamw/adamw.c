@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "adamw_impl.h"
+#include "overlap.h"
 
 /* clang-format off */
 const ts_impl ts_adamw_step_impls[] = {
@@ -32,4 +33,13 @@ static ts_status check(const ts_adamw_step_args *a, const ts_exec *x)
     return a->master && a->dtype == wide ? TS_E_ARG : TS_OK;
 }
 
-TS_API_ENTRY(ts_adamw_step, check, a->dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_adamw_step_args *a = args;
+    const ts_dtype            wide = ts_wide(a->dtype);
+    return TS_APART(x, 4, ts_vector(a->w, a->n, a->dtype), ts_vector(a->master, a->n, wide),
+                    ts_vector(a->m, a->n, wide), ts_vector(a->v, a->n, wide),
+                    ts_vector(a->grad, a->n, a->grad_dtype), ts_vector(a->scale, 1, TS_F64));
+}
+
+TS_API_ENTRY(ts_adamw_step, check, apart, a->dtype)

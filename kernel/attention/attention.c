@@ -3,6 +3,7 @@
  * call it. */
 #include "attention_impl.h"
 #include "cpu.h"
+#include "overlap.h"
 
 /* clang-format off */
 const ts_impl ts_flash_attention_impls[] = {
@@ -24,6 +25,32 @@ const ts_impl ts_flash_attention_backward_impls[] = {
 };
 /* clang-format on */
 
-TS_API_ENTRY(ts_flash_attention, ts_flash_attention_check, a->d.dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_flash_attention_args *a = args;
+    const ts_attention_dims       *d = &a->d;
+    const ts_dtype                 t = d->dtype;
+    const int64_t                  rows = d->n_batch * d->n_q_head * d->n_q, q = rows * d->head_dim;
+    const int64_t                  k = d->n_batch * d->n_kv_head * d->n_k * d->head_dim;
+    return TS_APART(x, 2, ts_vector(a->o, q, t), ts_vector(a->lse, rows, ts_wide(t)),
+                    ts_vector(a->q, q, t), ts_vector(a->k, k, t), ts_vector(a->v, k, t),
+                    ts_vector(a->kv_len, d->n_batch, TS_I32));
+}
 
-TS_API_ENTRY(ts_flash_attention_backward, ts_flash_attention_backward_check, a->d.dtype)
+TS_API_ENTRY(ts_flash_attention, ts_flash_attention_check, apart, a->d.dtype)
+
+static bool apart_backward(const void *args, const ts_exec *x)
+{
+    const ts_flash_attention_backward_args *a = args;
+    const ts_attention_dims                *d = &a->d;
+    const ts_dtype                          t = d->dtype;
+    const int64_t rows = d->n_batch * d->n_q_head * d->n_q, q = rows * d->head_dim;
+    const int64_t k = d->n_batch * d->n_kv_head * d->n_k * d->head_dim;
+    return TS_APART(x, 3, ts_vector(a->dq, q, t), ts_vector(a->dk, k, t), ts_vector(a->dv, k, t),
+                    ts_vector(a->q, q, t), ts_vector(a->k, k, t), ts_vector(a->v, k, t),
+                    ts_vector(a->o, q, t), ts_vector(a->dout, q, t),
+                    ts_vector(a->lse, rows, ts_wide(t)), ts_vector(a->kv_len, d->n_batch, TS_I32));
+}
+
+TS_API_ENTRY(ts_flash_attention_backward, ts_flash_attention_backward_check, apart_backward,
+             a->d.dtype)

@@ -7,6 +7,7 @@
 
 #include "attention_impl.h"
 #include "dtype.h"
+#include "overlap.h"
 #include "scratch.h"
 #include "threads.h"
 #include "touchstone/attention_fp8.h"
@@ -134,7 +135,7 @@ ts_status ts_flash_attention_fp8_floats(const void *args, const ts_exec *x)
     rest.workspace_bytes =
         x->workspace_bytes - (size_t)((char *)rest.workspace - (char *)x->workspace);
     decode_all(a, &f, n_threads);
-    const ts_status s = ts_impl_run(ts_flash_attention_impls, TS_F32, &f, &rest);
+    const ts_status s = ts_impl_run(ts_flash_attention_impls, TS_F32, &f, &rest, NULL);
     if (s == TS_OK) round_all(a, &f, n_threads);
     return s;
 }
@@ -164,4 +165,17 @@ static ts_status check(const fp8_args *a, const ts_exec *x)
     return s;
 }
 
-TS_API_ENTRY(ts_flash_attention_fp8, check, a->d.dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const fp8_args          *a = args;
+    const ts_attention_dims *d = &a->d;
+    const int64_t rows = d->n_batch * d->n_q_head * d->n_q, heads = d->n_batch * d->n_kv_head;
+    return TS_APART(x, 2, ts_vector(a->o, q_size(d), d->dtype), ts_vector(a->lse, rows, TS_F32),
+                    ts_vector(a->q, q_size(d), TS_U8), ts_vector(a->k, k_size(d), TS_U8),
+                    ts_vector(a->v, k_size(d), TS_U8),
+                    ts_vector(a->q_scale, d->n_batch * d->n_q_head, TS_F32),
+                    ts_vector(a->k_scale, heads, TS_F32), ts_vector(a->v_scale, heads, TS_F32),
+                    ts_vector(a->kv_len, d->n_batch, TS_I32));
+}
+
+TS_API_ENTRY(ts_flash_attention_fp8, check, apart, a->d.dtype)

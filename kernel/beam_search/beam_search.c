@@ -6,6 +6,7 @@
 
 #include "beam_search_impl.h"
 #include "cpu.h"
+#include "overlap.h"
 
 /* clang-format off */
 const ts_impl ts_beam_search_impls[] = {
@@ -82,6 +83,23 @@ ts_status ts_beam_search_check(const ts_beam_search_args *a, const ts_exec *x)
     return check_prompts(a);
 }
 
+/* Outputs on the host, whatever the device. */
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_beam_search_args *a = args;
+    const ts_beam_dims        *d = &a->d;
+    const int64_t              n = d->n_items * d->beam_width;
+    int64_t                    n_text = 0;
+    for (int64_t i = 0; i < d->n_items; i++) n_text += a->prompt_len[i];
+    if (n == 0) return true;
+    return TS_APART(x, 6, ts_vector(a->tokens, n * d->max_new_tokens, TS_I32),
+                    ts_flat(a->length, n, sizeof *a->length), ts_vector(a->logprob, n, TS_F64),
+                    ts_vector(a->score, n, TS_F64), ts_vector(a->finished, n, TS_U8),
+                    ts_flat(a->n_found, d->n_items, sizeof *a->n_found),
+                    ts_vector(a->prompts, n_text, TS_I32),
+                    ts_flat(a->prompt_len, d->n_items, sizeof *a->prompt_len));
+}
+
 static const ts_impl *rows_of(const ts_exec *x, int archive)
 {
     if (x->device == TS_CPU) return archive ? ts_beam_search_archive_impls : ts_beam_search_impls;
@@ -107,7 +125,7 @@ static ts_status host(const ts_beam_search_args *a, const ts_exec *x, int archiv
 static ts_status run(const ts_beam_search_args *a, const ts_exec *x, int archive)
 {
     const ts_status s = ts_beam_search_check(a, x);
-    return s ? s : ts_impl_run(rows_of(x, archive), TS_F32, a, x);
+    return s ? s : ts_impl_run(rows_of(x, archive), TS_F32, a, x, apart);
 }
 
 ts_status ts_beam_search_workspace(const ts_beam_search_args *a, const ts_exec *x, size_t *n_bytes)

@@ -5,6 +5,7 @@
 
 #include "cpu.h"
 #include "cross_entropy_impl.h"
+#include "overlap.h"
 
 /* clang-format off */
 const ts_impl ts_cross_entropy_impls[] = {
@@ -76,6 +77,30 @@ static ts_status check_logits(const ts_cross_entropy_logits_args *a, const ts_ex
     return check_targets(a->target, a->n_rows, a->ignore_index, a->n_vocab, x);
 }
 
-TS_API_ENTRY(ts_cross_entropy, check, a->dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_cross_entropy_args *a = args;
+    const ts_dtype               wide = ts_wide(a->dtype);
+    const int64_t                n = a->n_rows, V = a->n_vocab, D = a->n_hidden;
+    return TS_APART(x, 5, ts_vector(a->loss, n, wide), ts_vector(a->lse, n, wide),
+                    ts_vector(a->total, 1, wide), ts_rows(a->dh, n, D, a->h_stride, a->grad_dtype),
+                    ts_rows(a->dw, V, D, a->w_stride, a->grad_dtype),
+                    ts_rows(a->h, n, D, a->h_stride, a->dtype),
+                    ts_rows(a->w, V, D, a->w_stride, a->dtype), ts_vector(a->bias, V, a->dtype),
+                    ts_vector(a->target, n, TS_I32));
+}
 
-TS_API_ENTRY(ts_cross_entropy_logits, check_logits, a->dtype)
+TS_API_ENTRY(ts_cross_entropy, check, apart, a->dtype)
+
+static bool apart_logits(const void *args, const ts_exec *x)
+{
+    const ts_cross_entropy_logits_args *a = args;
+    const ts_dtype                      t = a->dtype, wide = ts_wide(t);
+    const int64_t                       n = a->n_rows;
+    const void *out = a->in_place ? a->logits : a->dlogits, *in = a->in_place ? NULL : a->logits;
+    return TS_APART(x, 4, ts_vector(a->loss, n, wide), ts_vector(a->lse, n, wide),
+                    ts_vector(a->total, 1, wide), ts_rows(out, n, a->n_vocab, a->row_stride, t),
+                    ts_rows(in, n, a->n_vocab, a->row_stride, t), ts_vector(a->target, n, TS_I32));
+}
+
+TS_API_ENTRY(ts_cross_entropy_logits, check_logits, apart_logits, a->dtype)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "embedding_impl.h"
+#include "overlap.h"
 
 /* clang-format off */
 const ts_impl ts_embedding_forward_impls[] = {
@@ -59,6 +60,23 @@ static ts_status check_backward(const ts_embedding_backward_args *a, const ts_ex
     return s ? s : check_tokens(a->token, a->n_rows, a->n_vocab, x);
 }
 
-TS_API_ENTRY(ts_embedding_forward, check_forward, a->dtype)
+static bool apart_forward(const void *args, const ts_exec *x)
+{
+    const ts_embedding_forward_args *a = args;
+    return TS_APART(x, 1, ts_rows(a->y, a->n_rows, a->n_cols, a->y_stride, a->y_dtype),
+                    ts_rows(a->table, a->n_vocab, a->n_cols, a->table_stride, a->dtype),
+                    ts_vector(a->token, a->n_rows, TS_I32));
+}
 
-TS_API_ENTRY(ts_embedding_backward, check_backward, a->dtype)
+TS_API_ENTRY(ts_embedding_forward, check_forward, apart_forward, a->dtype)
+
+static bool apart_backward(const void *args, const ts_exec *x)
+{
+    const ts_embedding_backward_args *a = args;
+    const ts_dtype                    wide = ts_wide(a->dtype);
+    return TS_APART(x, 1, ts_rows(a->dtable, a->n_vocab, a->n_cols, a->table_stride, wide),
+                    ts_rows(a->dy, a->n_rows, a->n_cols, a->dy_stride, a->dtype),
+                    ts_vector(a->token, a->n_rows, TS_I32));
+}
+
+TS_API_ENTRY(ts_embedding_backward, check_backward, apart_backward, a->dtype)

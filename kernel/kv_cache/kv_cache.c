@@ -6,6 +6,7 @@
 
 #include "cpu.h"
 #include "kv_cache_impl.h"
+#include "overlap.h"
 
 enum { ALIGN = 256 };
 
@@ -141,6 +142,58 @@ static ts_status list_parts(ts_kv *c, int64_t layer, int64_t n_seq, const int32_
     return s;
 }
 
+/* ---- memory of a call ---- */
+
+/* What an implementation on the CPU keeps; that of a device is never the host's. */
+static ts_span kept(const ts_kv *c)
+{
+    return ts_flat(c->device == TS_CPU ? c : NULL, (int64_t)c->state_bytes - ALIGN, 1);
+}
+
+static ts_span scratch(const ts_kv *c, const ts_exec *x)
+{
+    return ts_flat(x->workspace, (int64_t)c->workspace_bytes, 1);
+}
+
+/* Tokens of the parts, times channels of one row of a head. */
+static int64_t n_channels(const ts_kv *c, int64_t n_part)
+{
+    const ts_kv_part *last = n_part ? &c->part[n_part - 1] : NULL;
+    return last ? (last->first + last->n) * c->l.head_dim : 0;
+}
+
+static ts_status check_append(const ts_kv *c, const ts_exec *x, int64_t n_part, const void *k,
+                              const void *v)
+{
+    const ts_dtype t = c->l.io_dtype;
+    const int64_t  n = n_channels(c, n_part) * c->l.n_kv_head;
+    const bool     apart =
+        TS_APART(NULL, 2, kept(c), scratch(c, x), ts_vector(k, n, t), ts_vector(v, n, t));
+    return apart ? TS_OK : TS_E_ARG;
+}
+
+static ts_status check_attend(const ts_kv *c, const ts_exec *x, int64_t n_part, const void *q,
+                              void *out, float *lse, const ts_kv_tree *tree)
+{
+    const ts_kv_layout *l = &c->l;
+    const ts_dtype      t = l->io_dtype;
+    const int64_t       n = n_channels(c, n_part), n_q = n * l->n_q_head, n_k = n * l->n_kv_head;
+    const void         *k = tree ? tree->k : NULL, *v = tree ? tree->v : NULL;
+    const bool          apart = TS_APART(NULL, 3, ts_vector(out, n_q, t),
+                                         ts_vector(lse, n_q / l->head_dim, TS_F32), scratch(c, x), kept(c),
+                                         ts_vector(q, n_q, t), ts_vector(k, n_k, t), ts_vector(v, n_k, t));
+    return apart ? TS_OK : TS_E_ARG;
+}
+
+static ts_status check_read(const ts_kv *c, const ts_exec *x, int64_t n, const float *k,
+                            const float *v)
+{
+    const int64_t each = n * c->l.n_kv_head * c->l.head_dim;
+    const bool    apart = TS_APART(NULL, 3, ts_vector(k, each, TS_F32), ts_vector(v, each, TS_F32),
+                                   scratch(c, x), kept(c));
+    return apart ? TS_OK : TS_E_ARG;
+}
+
 /* ---- sequences ---- */
 
 static ts_status find_closed(const ts_kv *c, int32_t *seq)
@@ -245,6 +298,7 @@ ts_status ts_kv_append(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
     ts_status s = check_exec(c, x);
     if (!s) s = list_parts(c, layer, n_seq, seq, n_new, &n_part);
     if (!s && n_part && (!k || !v)) s = TS_E_ARG;
+    if (!s) s = check_append(c, x, n_part, k, v);
     if (!s) s = check_workspace(c, x);
     if (s || !n_part) return s;
     for (int64_t i = 0; i < n_part; i++)
@@ -268,6 +322,7 @@ ts_status ts_kv_attend(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n_seq,
     if (!s && n_part && (!q || !out)) s = TS_E_ARG;
     for (int64_t i = 0; !s && i < n_part; i++)
         if (c->part[i].n > c->part[i].len) s = TS_E_ARG;
+    if (!s) s = check_attend(c, x, n_part, q, out, lse, NULL);
     if (!s) s = check_workspace(c, x);
     if (s || !n_part) return s;
     return c->ops->attend(c, x, layer, n_part, c->part, q, out, lse);
@@ -293,6 +348,7 @@ ts_status ts_kv_attend_tree(ts_kv *c, const ts_exec *x, int64_t layer, int64_t n
     for (int64_t i = 0; !s && i < n_part; i++)
         if (!is_tree(&c->part[i], tree->parent)) s = TS_E_ARG;
     if (!s && !c->ops->attend_tree) s = TS_E_UNSUPPORTED;
+    if (!s) s = check_attend(c, x, n_part, q, out, lse, tree);
     if (!s) s = check_workspace(c, x);
     if (s || !n_part) return s;
     return c->ops->attend_tree(c, x, layer, n_part, c->part, tree, q, out, lse);
@@ -308,7 +364,8 @@ ts_status ts_kv_read(ts_kv *c, const ts_exec *x, int64_t layer, int32_t seq, int
     const int64_t len = c->len[seq * c->l.n_layer + layer];
     if (from < 0 || n < 0 || n > len || from > len - n) return TS_E_ARG;
     if (n && (!k || !v)) return TS_E_ARG;
-    s = check_workspace(c, x);
+    s = check_read(c, x, n, k, v);
+    if (!s) s = check_workspace(c, x);
     return s || !n ? s : c->ops->read(c, x, layer, seq, len, from, n, k, v);
 }
 

@@ -4,6 +4,7 @@
 
 #include "cpu.h"
 #include "layernorm_impl.h"
+#include "overlap.h"
 #include "row_chunks.h"
 
 /* Of the threaded ones: room for the partial sums of norm_threads.h. */
@@ -58,6 +59,27 @@ static ts_status check_backward(const ts_layernorm_backward_args *a, const ts_ex
     return check_shape(a->n_rows, a->n_cols, a->row_stride);
 }
 
-TS_API_ENTRY(ts_layernorm_forward, check_forward, a->dtype)
+static bool apart_forward(const void *args, const ts_exec *x)
+{
+    const ts_layernorm_forward_args *a = args;
+    const ts_dtype                   t = a->dtype, wide = ts_wide(t);
+    const int64_t                    n = a->n_rows, D = a->n_cols, stride = a->row_stride;
+    return TS_APART(x, 3, ts_rows(a->y, n, D, stride, t), ts_vector(a->mean, n, wide),
+                    ts_vector(a->rstd, n, wide), ts_rows(a->x, n, D, stride, t),
+                    ts_vector(a->gamma, D, t), ts_vector(a->beta, D, t));
+}
 
-TS_API_ENTRY(ts_layernorm_backward, check_backward, a->dtype)
+TS_API_ENTRY(ts_layernorm_forward, check_forward, apart_forward, a->dtype)
+
+static bool apart_backward(const void *args, const ts_exec *x)
+{
+    const ts_layernorm_backward_args *a = args;
+    const ts_dtype                    t = a->dtype, wide = ts_wide(t);
+    const int64_t                     n = a->n_rows, D = a->n_cols, stride = a->row_stride;
+    return TS_APART(x, 3, ts_rows(a->dx, n, D, stride, t), ts_vector(a->dgamma, D, wide),
+                    ts_vector(a->dbeta, D, wide), ts_rows(a->x, n, D, stride, t),
+                    ts_rows(a->dy, n, D, stride, t), ts_vector(a->gamma, D, t),
+                    ts_vector(a->mean, n, wide), ts_vector(a->rstd, n, wide));
+}
+
+TS_API_ENTRY(ts_layernorm_backward, check_backward, apart_backward, a->dtype)

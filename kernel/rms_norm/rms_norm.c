@@ -2,6 +2,7 @@
 /* rms_norm.c - API entry points: validate the arguments, select an implementation, call it. */
 #include <math.h>
 
+#include "overlap.h"
 #include "rms_norm_impl.h"
 #include "row_chunks.h"
 
@@ -62,6 +63,28 @@ static ts_status check_backward(const ts_rms_norm_backward_args *a, const ts_exe
     return check_shape(a->n_rows, a->n_cols, a->row_stride);
 }
 
-TS_API_ENTRY(ts_rms_norm_forward, check_forward, a->dtype)
+static bool apart_forward(const void *args, const ts_exec *x)
+{
+    const ts_rms_norm_forward_args *a = args;
+    const ts_dtype                  t = a->dtype;
+    const int64_t                   n = a->n_rows, D = a->n_cols, stride = a->row_stride;
+    const void                     *r = a->residual ? a->r : NULL, *in = r == a->x ? NULL : a->x;
+    return TS_APART(x, 3, ts_rows(a->y, n, D, stride, t), ts_rows(r, n, D, stride, t),
+                    ts_vector(a->rstd, n, ts_wide(t)), ts_rows(in, n, D, stride, t),
+                    ts_rows(a->residual, n, D, stride, t), ts_vector(a->w, D, t));
+}
 
-TS_API_ENTRY(ts_rms_norm_backward, check_backward, a->dtype)
+TS_API_ENTRY(ts_rms_norm_forward, check_forward, apart_forward, a->dtype)
+
+static bool apart_backward(const void *args, const ts_exec *x)
+{
+    const ts_rms_norm_backward_args *a = args;
+    const ts_dtype                   t = a->dtype;
+    const int64_t                    n = a->n_rows, D = a->n_cols, stride = a->row_stride;
+    return TS_APART(x, 2, ts_rows(a->dx, n, D, stride, t), ts_vector(a->dw, D, ts_wide(t)),
+                    ts_rows(a->r, n, D, stride, t), ts_rows(a->dy, n, D, stride, t),
+                    ts_rows(a->dr, n, D, stride, t), ts_vector(a->w, D, t),
+                    ts_vector(a->rstd, n, ts_wide(t)));
+}
+
+TS_API_ENTRY(ts_rms_norm_backward, check_backward, apart_backward, a->dtype)

@@ -2,6 +2,7 @@
 /* rope.c - API entry points: validate the arguments, select an implementation, call it. */
 #include <math.h>
 
+#include "overlap.h"
 #include "rope_impl.h"
 
 /* clang-format off */
@@ -37,4 +38,15 @@ static ts_status check(const ts_rope_args *a, const ts_exec *x)
     return !s && a->n_rows != 0 && a->x == a->y && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
-TS_API_ENTRY(ts_rope, check, a->dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_rope_args *a = args;
+    const int64_t       n = a->n_rows, width = a->n_heads * a->head_dim;
+    const void         *in = a->x == a->y ? NULL : a->x;
+    return TS_APART(x, 1, ts_rows(a->y, n, width, a->y_stride, a->dtype),
+                    ts_rows(in, n, width, a->x_stride, a->dtype),
+                    ts_vector(a->frequency, a->rotary_dim / 2, TS_F64),
+                    ts_vector(a->position, n, TS_I32));
+}
+
+TS_API_ENTRY(ts_rope, check, apart, a->dtype)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_topk.c - API entry points: validate the arguments, select an implementation, call it. */
 #include "cpu.h"
+#include "overlap.h"
 #include "softmax_topk_impl.h"
 
 /* clang-format off */
@@ -13,4 +14,13 @@ const ts_impl ts_softmax_topk_impls[] = {
 };
 /* clang-format on */
 
-TS_API_ENTRY(ts_softmax_topk, ts_softmax_topk_check, a->dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_softmax_topk_args *a = args;
+    const int64_t               n = a->n_rows;
+    return TS_APART(x, 3, ts_vector(a->index, n * a->k, TS_I32),
+                    ts_vector(a->prob, n * a->k, TS_F32), ts_vector(a->lse, n, TS_F32),
+                    ts_rows(a->logits, n, a->n_vocab, a->row_stride, a->dtype));
+}
+
+TS_API_ENTRY(ts_softmax_topk, ts_softmax_topk_check, apart, a->dtype)

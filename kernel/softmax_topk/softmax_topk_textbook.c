@@ -158,5 +158,5 @@ ts_status ts_softmax_topk_textbook(const void *args, const ts_exec *x)
 {
     const ts_softmax_topk_args *a = args;
     const ts_status             s = ts_softmax_topk_check(a, x);
-    return s ? s : ts_impl_run(rows, a->dtype, a, x);
+    return s ? s : ts_impl_run(rows, a->dtype, a, x, NULL);
 }

@@ -2,6 +2,7 @@
 /* swiglu.c - API entry points: validate the arguments, select an implementation, call it. */
 #include <stdbool.h>
 
+#include "overlap.h"
 #include "swiglu_impl.h"
 
 /* clang-format off */
@@ -47,6 +48,32 @@ static ts_status check_backward(const ts_swiglu_backward_args *a, const ts_exec 
     return !s && in_place && a->x_stride != a->y_stride ? TS_E_ARG : s;
 }
 
-TS_API_ENTRY(ts_swiglu_forward, check_forward, a->dtype)
+static bool apart_forward(const void *args, const ts_exec *x)
+{
+    const ts_swiglu_forward_args *a = args;
+    const int64_t                 n = a->n_rows, D = a->n_cols, stride = a->x_stride;
+    const void *gate = a->gate == a->y ? NULL : a->gate, *up = a->up == a->y ? NULL : a->up;
+    return TS_APART(x, 1, ts_rows(a->y, n, D, a->y_stride, a->dtype),
+                    ts_rows(gate, n, D, stride, a->dtype), ts_rows(up, n, D, stride, a->dtype));
+}
 
-TS_API_ENTRY(ts_swiglu_backward, check_backward, a->dtype)
+TS_API_ENTRY(ts_swiglu_forward, check_forward, apart_forward, a->dtype)
+
+/* An input, unless an output is the same. */
+static const void *other(const void *in, const ts_swiglu_backward_args *a)
+{
+    return in == a->dgate || in == a->dup ? NULL : in;
+}
+
+static bool apart_backward(const void *args, const ts_exec *x)
+{
+    const ts_swiglu_backward_args *a = args;
+    const ts_dtype                 t = a->dtype;
+    const int64_t                  n = a->n_rows, D = a->n_cols, stride = a->x_stride;
+    return TS_APART(x, 2, ts_rows(a->dgate, n, D, stride, t), ts_rows(a->dup, n, D, stride, t),
+                    ts_rows(other(a->gate, a), n, D, stride, t),
+                    ts_rows(other(a->up, a), n, D, stride, t),
+                    ts_rows(other(a->dy, a), n, D, a->y_stride, t));
+}
+
+TS_API_ENTRY(ts_swiglu_backward, check_backward, apart_backward, a->dtype)

@@ -8,6 +8,7 @@
 
 #include "cpu.h"
 #include "norm.h"
+#include "overlap.h"
 #include "ternary_training_impl.h"
 #include "threads.h"
 #include "touchstone/adamw.h"
@@ -242,6 +243,17 @@ static ts_status pass(const ts_ternary *m, const ts_exec *x, int64_t n_batch, in
     return ts_ternary_run(p, back, nll_sum);
 }
 
+static ts_status check_grad(const ts_ternary *m, int64_t n_tokens, const int32_t *tokens,
+                            const double *loss, const float *dlatent, const float *dnorm)
+{
+    const int64_t n = m->n_latent + m->n_norm;
+    const bool    apart = TS_APART(
+           NULL, 3, ts_vector(loss, 1, TS_F64), ts_vector(dlatent, m->n_latent, TS_F32),
+           ts_vector(dnorm, m->n_norm, TS_F32), ts_vector(tokens, n_tokens, TS_I32),
+           ts_vector(m->w, n, TS_F32), ts_vector(m->m, n, TS_F32), ts_vector(m->v, n, TS_F32));
+    return apart ? TS_OK : TS_E_ARG;
+}
+
 ts_status ts_ternary_grad(ts_ternary *m, const ts_exec *x, int64_t n_batch, int64_t n_tok,
                           const int32_t *tokens, double *loss, float *dlatent, float *dnorm)
 {
@@ -249,6 +261,7 @@ ts_status ts_ternary_grad(ts_ternary *m, const ts_exec *x, int64_t n_batch, int6
     double          nll;
     ts_status       s = check_batch(m, x, n_batch, n_tok, tokens);
     if (!s && (!loss || !dlatent || !dnorm)) s = TS_E_ARG;
+    if (!s) s = check_grad(m, n_batch * n_tok, tokens, loss, dlatent, dnorm);
     if (!s) s = pass(m, x, n_batch, n_tok, tokens, true, &p, &nll);
     if (s) return s;
     memcpy(dlatent, p.gradient, (size_t)m->n_latent * sizeof *dlatent);

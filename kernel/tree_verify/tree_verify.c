@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tree_verify.c - API entry points: validate the arguments, select an implementation, call it. */
 #include "cpu.h"
+#include "overlap.h"
 #include "tree_verify_impl.h"
 
 /* clang-format off */
@@ -48,6 +49,18 @@ static ts_status check(const ts_tree_verify_args *a, const ts_exec *x)
     return s;
 }
 
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_tree_verify_args *a = args;
+    const ts_tree_dims        *d = &a->d;
+    return TS_APART(
+        x, 5, ts_vector(a->out, d->max_new, TS_I32), ts_flat(a->n_out, 1, sizeof *a->n_out),
+        ts_vector(a->path, d->n_node, TS_I32), ts_flat(a->n_path, 1, sizeof *a->n_path),
+        ts_vector(a->status, d->n_node, TS_U8), ts_vector(a->prompt, d->prompt_len, TS_I32),
+        ts_vector(a->token, d->n_node, TS_I32), ts_vector(a->parent, d->n_node, TS_I32),
+        ts_vector(a->u, d->temperature > 0 ? d->max_new : 0, TS_F64));
+}
+
 ts_status ts_tree_verify_workspace(const ts_tree_verify_args *a, const ts_exec *x, size_t *n_bytes)
 {
     const ts_status s = n_bytes ? check(a, x) : TS_E_ARG;
@@ -65,5 +78,5 @@ ts_status ts_tree_verify_host(const ts_tree_verify_args *a, const ts_exec *x, si
 ts_status ts_tree_verify(const ts_tree_verify_args *a, const ts_exec *x)
 {
     const ts_status s = check(a, x);
-    return s ? s : ts_impl_run(rows_of(x), TS_F32, a, x);
+    return s ? s : ts_impl_run(rows_of(x), TS_F32, a, x, apart);
 }

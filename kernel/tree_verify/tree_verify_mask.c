@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "overlap.h"
 #include "tree_verify_impl.h"
 
 ts_status ts_tree_check(const ts_tree_dims *d, const int32_t *parent)
@@ -37,7 +38,12 @@ void ts_tree_fill(const ts_tree_dims *d, const int32_t *parent, uint8_t *visible
 ts_status ts_tree_mask(const ts_tree_mask_args *a, const ts_exec *x)
 {
     if (!a || !x || !a->visible || !a->position) return TS_E_ARG;
-    const ts_status s = ts_tree_check(&a->d, a->parent);
+    ts_status     s = ts_tree_check(&a->d, a->parent);
+    const int64_t n = a->d.prompt_len + a->d.n_node;
+    if (!s &&
+        !TS_APART(NULL, 2, ts_vector(a->visible, n * n, TS_U8), ts_vector(a->position, n, TS_F64),
+                  ts_vector(a->parent, a->d.n_node, TS_I32)))
+        s = TS_E_ARG;
     if (!s) ts_tree_fill(&a->d, a->parent, a->visible, a->position);
     return s;
 }
@@ -49,6 +55,9 @@ ts_status ts_tree_bias(const ts_tree_bias_args *a, const ts_exec *x)
     const ts_status s = ts_tree_check(&a->d, a->parent);
     if (s) return s;
     const int64_t n_prompt = a->d.prompt_len, n = n_prompt + a->d.n_node;
+    if (!TS_APART(NULL, 1, ts_vector(a->bias, n * n, TS_F32),
+                  ts_vector(a->parent, a->d.n_node, TS_I32)))
+        return TS_E_ARG;
     for (int64_t r = 0; r < n; r++) {
         float *const row = a->bias + r * n;
         for (int64_t c = 0; c < n; c++) row[c] = c <= r && c < n_prompt ? 0.0F : (float)-INFINITY;

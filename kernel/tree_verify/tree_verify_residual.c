@@ -6,6 +6,7 @@
  * because max(max(v, 0) - w, 0) is max(v - w, 0) for w >= 0. So no distribution is ever stored. */
 #include <math.h>
 
+#include "overlap.h"
 #include "tree_verify_impl.h"
 
 /* The remaining sum of p is the probability that the child was rejected. If it is smaller than
@@ -52,7 +53,12 @@ static ts_status check(const ts_tree_residual_args *a, const ts_exec *x)
         if (!(a->u[j] >= 0 && a->u[j] < 1)) s = TS_E_ARG;
     for (int64_t j = 0; !s && j < a->n_child; j++)
         if (a->child[j] < 0 || a->child[j] >= a->n_vocab || !(a->q[a->child[j]] > 0)) s = TS_E_ARG;
-    return s;
+    const bool apart =
+        TS_APART(NULL, 2, ts_vector(a->token, 1, TS_I32),
+                 ts_flat(a->accepted, 1, sizeof *a->accepted), ts_vector(a->p, a->n_vocab, TS_F64),
+                 ts_vector(a->n_child > 0 ? a->q : NULL, a->n_vocab, TS_F64),
+                 ts_vector(a->child, a->n_child, TS_I32), ts_vector(a->u, a->n_child + 1, TS_F64));
+    return s || apart ? s : TS_E_ARG;
 }
 
 static int32_t draw(const law *l, int64_t n, double u)

@@ -46,5 +46,5 @@ ts_status ts_mutant_cuda_run(const char *symbol, unsigned dtypes, ts_dtype t, co
     /* ISO C has no cast from an object pointer to a function pointer; POSIX guarantees that the
      * copy works. */
     memcpy(&rows->run, &run, sizeof run);
-    return ts_impl_run(rows, t, args, x);
+    return ts_impl_run(rows, t, args, x, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scale_rows.c - API entry point and dispatch table of scale_rows. */
+#include "overlap.h"
 #include "scale_rows_impl.h"
 
 const ts_impl ts_scale_rows_impls[] = {
@@ -16,4 +17,12 @@ static ts_status check(const ts_scale_rows_args *a, const ts_exec *x)
     return TS_OK;
 }
 
-TS_API_ENTRY(ts_scale_rows, check, a->dtype)
+static bool apart(const void *args, const ts_exec *x)
+{
+    const ts_scale_rows_args *a = args;
+    return TS_APART(x, 1, ts_rows(a->y, a->n_rows, a->n_cols, a->row_stride, a->dtype),
+                    ts_rows(a->x, a->n_rows, a->n_cols, a->row_stride, a->dtype),
+                    ts_vector(a->s, a->n_rows, a->dtype));
+}
+
+TS_API_ENTRY(ts_scale_rows, check, apart, a->dtype)
