@@ -337,6 +337,15 @@ static void same_file(const char *a, const char *b, const char *name)
     for (int i = 0; i < 2; i++) fclose(f[i]);
 }
 
+static void refuse(const ts_train_options *t, const char *word)
+{
+    killer          k = { 0 };
+    ts_train_result r;
+    char            why[TS_MODEL_WHY] = "";
+    assert_false(train(*t, 2, false, &k, &r, why));
+    if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
+}
+
 TEST_IN(first, killed_and_resumed)
 {
     static char whole[256][32], parts[256][32];
@@ -364,16 +373,28 @@ TEST_IN(first, killed_and_resumed)
     }
 }
 
-/* ---- what a checkpoint refuses ---- */
-
-static void refuse(const ts_train_options *t, const char *word)
+/* Its checkpoint is that of step 21. */
+TEST_IN(first, killed_and_shortened)
 {
-    killer          k = { 0 };
-    ts_train_result r;
-    char            why[TS_MODEL_WHY] = "";
-    assert_false(train(*t, 2, false, &k, &r, why));
-    if (!strstr(why, word)) fail_msg("got '%s', expected something about '%s'", why, word);
+    static char      log[256][32];
+    char             folder[] = "train-short-XXXXXX";
+    const int64_t    wrong[] = { 20, 21, 61 };
+    ts_train_options t = options_of(folder);
+    assert_non_null(mkdtemp(folder));
+    t.resume = true;
+    assert_false(child(&t, false, 23, 0));
+    for (int i = 0; i < 3; i++) {
+        t.n_step = wrong[i];
+        refuse(&t, "steps");
+    }
+    t.n_step = 22;
+    t.n_warm = 2;
+    assert_true(child(&t, false, 0, 0));
+    assert_int_equal(read_log(folder, log), 22);
+    remove_folder(folder);
 }
+
+/* ---- what a checkpoint refuses ---- */
 
 TEST(wrong_checkpoints)
 {

@@ -101,24 +101,32 @@ bool ts_state_save(const char *path, const ts_state *s, char why[TS_MODEL_WHY])
     return ts_file_write_parts(path, part, 5, why);
 }
 
-/* A run that is over is extended: it may take more steps, or wait longer for a gain. */
-static bool extends(const header *h, const key *keys, int i)
+static double value_of(const double *value, const key *keys, const char *name)
 {
-    double      n_step = 0, patience = 0;
-    const char *name = keys[i].name;
-    for (int k = 0; k < KEYS; k++) {
-        if (!strcmp(keys[k].name, "steps")) n_step = h->key[k];
-        if (!strcmp(keys[k].name, "patience")) patience = h->key[k];
-    }
-    const bool stopped = patience > 0 && (double)h->progress.n_worse >= patience;
-    if (!stopped && (double)h->progress.step < n_step) return false;
-    return !strcmp(name, "warm-up") || !strcmp(name, "patience") ||
-           (!strcmp(name, "steps") && keys[i].value > n_step);
+    for (int k = 0; k < KEYS; k++)
+        if (!strcmp(keys[k].name, name)) return value[k];
+    return 0;
+}
+
+/* A run's end may change, and with it the warm-up, which follows from the steps. A run that is over
+ * is extended: it may take more steps, or wait longer for a gain. One that was interrupted may take
+ * fewer steps than planned, but more than it has taken. */
+static bool may_differ(const header *h, const double *now, const key *keys, int i)
+{
+    const double planned = value_of(h->key, keys, "steps"), steps = value_of(now, keys, "steps");
+    const double patience = value_of(h->key, keys, "patience");
+    const double taken = (double)h->progress.step;
+    const bool   stopped = patience > 0 && (double)h->progress.n_worse >= patience;
+    const bool   over = stopped || taken >= planned, shorter = steps > taken && steps < planned;
+    if (!strcmp(keys[i].name, "steps")) return over ? steps > planned : shorter;
+    if (!strcmp(keys[i].name, "warm-up")) return over || shorter;
+    return over && !strcmp(keys[i].name, "patience");
 }
 
 static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
 {
     const size_t n = (size_t)s->n_count * sizeof(float);
+    double       now[KEYS];
     key          keys[KEYS];
     header       h;
     uint64_t     sum;
@@ -127,8 +135,9 @@ static bool read_state(const ts_file *f, ts_state *s, char why[TS_MODEL_WHY])
     if (memcmp(h.magic, magic, sizeof magic))
         return ts_say(why, "checkpoint: not a checkpoint file");
     keys_of(s, keys);
+    for (int i = 0; i < KEYS; i++) now[i] = keys[i].value;
     for (int i = 0; i < KEYS; i++)
-        if (h.key[i] != keys[i].value && !extends(&h, keys, i))
+        if (h.key[i] != now[i] && !may_differ(&h, now, keys, i))
             return ts_say(why,
                           "checkpoint: %s: got %.10g, expected %.10g as at the start of the run",
                           keys[i].name, keys[i].value, h.key[i]);
