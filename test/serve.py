@@ -378,6 +378,40 @@ def framing(s):
             expect(b"application/json" in got and b'"error"' in got, "not this server's own answer:", more, got[:300])
 
 
+def crowded(s):
+    """A client that opens connections and sends nothing keeps no other out, and it is its connections that are closed."""
+    opened = []
+    other = socket.create_connection(("127.0.0.1", s.port), source_address=("127.0.0.2", 0))
+    for _ in range(600):
+        k = socket.create_connection(("127.0.0.1", s.port))
+        k.sendall(b"GET /health HTTP/1.1\r\nHost: local")
+        opened.append(k)
+    begun = time.time()
+    r, text = s.ask("GET", "/health")
+    expect(r.status == 200 and time.time() - begun < 5, "health is kept waiting", r.status, time.time() - begun)
+    other.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    other.settimeout(20)
+    expect(other.recv(100).startswith(b"HTTP/1.1 200"), "the connection of another client was closed")
+    for k in opened + [other]:
+        k.close()
+
+
+def large(s):
+    """Headers have a limit, and chunks may have extensions: both get this server's own answer."""
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"model": "m", "prompt": "Emma", "max_tokens": 1}'
+    chunk = b"%x;%s\r\n%s\r\n0\r\n\r\n" % (len(body), b"a=" + b"b" * 100000, body)
+    for more, rest, status in ((b"Transfer-Encoding: chunked\r\n", chunk, b"200"), (b"X: %s\r\n" % (b"x" * 40000), b"", b"431"),
+                               (b"X: y\r\n" * 101, b"", b"431")):
+        with socket.create_connection(("127.0.0.1", s.port)) as k:
+            k.settimeout(60)
+            k.sendall(head + more + b"Connection: close\r\n\r\n" + rest)
+            got = b""
+            while part := k.recv(65536):
+                got += part
+            expect(got.startswith(b"HTTP/1.1 " + status) and b"application/json" in got, "large", more[:40], got[:300])
+
+
 def drained(s):
     """SIGTERM: what runs is finished, what comes is not taken."""
     c = s.connect()
@@ -412,6 +446,8 @@ def main():
 
     s = Server(AUSTEN, "--keep", "0", "--slots", "12", "--quiet", "--timeout", "30")
     disconnect(s)
+    crowded(s)
+    large(s)
     s.stop()
     expect(s.said() == "", s.said())
 

@@ -2,8 +2,8 @@
 /* http.c - the API's paths on libmicrohttpd.
  *
  * A connection that waits for the batcher is suspended and resumed by it. A suspended connection
- * has no time-out, and libmicrohttpd's own restarts with each byte: so `hurry` closes, by the
- * clock, connections that take too long to send a request. */
+ * has no time-out, and libmicrohttpd's own restarts with each byte: so connections that take too
+ * long to send a request are closed by the clock (clients.h). */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,16 +18,14 @@
 #include <unistd.h>
 
 #include "api_metrics.h"
+#include "clients.h"
 #include "framing.h"
 
-enum { N_THREADS = 4, N_SPARE = 64 }; /* threads; connections beyond those that generate */
-
-/* A connection, from accept to close. */
-typedef struct client {
-    int            fd;
-    double         since_s; /* it owes a request; 0: it has sent it */
-    struct client *next;
-} client;
+enum {
+    N_THREADS = 4,
+    N_ROOM = 128,           /* connections that are being closed, or not counted yet */
+    MEMORY_BYTES = 1 << 18, /* of a connection, for headers and the extensions of chunks */
+};
 
 typedef struct server {
     const ts_serve_options *o;
@@ -35,8 +33,8 @@ typedef struct server {
     ts_api_ask_limits       limits;
     bool                    local; /* only this machine can reach it */
     int64_t                 created;
+    ts_clients              clients;
     pthread_mutex_t         lock; /* of what follows, and of the log */
-    client                 *clients;
     ts_api_http_counts      counts;
     uint64_t                n_call;
 } server;
@@ -51,64 +49,6 @@ typedef struct request {
     ts_api_call *call;
     double       from_s;
 } request;
-
-/* ---- connections ---- */
-
-static void on_connection(void *user, struct MHD_Connection *c, void **context,
-                          enum MHD_ConnectionNotificationCode what)
-{
-    server *s = user;
-    pthread_mutex_lock(&s->lock);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        client *k = calloc(1, sizeof *k);
-        if (k) {
-            k->fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-            k->since_s = ts_seconds();
-            k->next = s->clients;
-            s->clients = k;
-        }
-        *context = k;
-    } else if (*context) {
-        client **at = &s->clients;
-        while (*at != *context) at = &(*at)->next;
-        *at = (*at)->next;
-        free(*context);
-        *context = NULL;
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
-static client *client_of(struct MHD_Connection *c)
-{
-    return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-}
-
-static void set_owes(server *s, struct MHD_Connection *c, bool owes)
-{
-    client *k = client_of(c);
-    pthread_mutex_lock(&s->lock);
-    if (k) k->since_s = owes ? ts_seconds() : 0;
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* Ends connections that have owed a request for too long; all of them when `now`. */
-static void hurry(server *s, bool now)
-{
-    const double before = ts_seconds() - (now ? 0 : s->o->receive_s);
-    pthread_mutex_lock(&s->lock);
-    for (client *k = s->clients; k; k = k->next)
-        if (k->since_s > 0 && k->since_s <= before) shutdown(k->fd, SHUT_RDWR);
-    pthread_mutex_unlock(&s->lock);
-}
-
-static int64_t count_clients(server *s)
-{
-    int64_t n = 0;
-    pthread_mutex_lock(&s->lock);
-    for (client *k = s->clients; k; k = k->next) n++;
-    pthread_mutex_unlock(&s->lock);
-    return n;
-}
 
 /* ---- answers ---- */
 
@@ -410,7 +350,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         r->from_s = ts_seconds();
         if (ts_is_framed(c, &f)) return MHD_YES;
         r->ends = true;
-        set_owes(s, c, false);
+        ts_clients_set_owes(&s->clients, c, false);
         return send_fault(r, c, &f, NULL);
     }
     if (*n_data) {
@@ -422,7 +362,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     for (size_t i = 0; path[i] && i + 1 < sizeof r->path; i++)
         r->path[i] = path[i] >= ' ' && path[i] <= '~' ? path[i] : '?';
     r->from_s = ts_seconds();
-    set_owes(s, c, false);
+    ts_clients_set_owes(&s->clients, c, false);
     return route(s, r, c, path, method);
 }
 
@@ -467,7 +407,7 @@ static void on_end(void *user, struct MHD_Connection *c, void **context,
     request *r = *context;
     if (!r) return;
     *context = NULL;
-    set_owes(s, c, true);
+    ts_clients_set_owes(&s->clients, c, true);
     const bool broken = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     if (r->call) ts_batcher_lock(s->w);
     pthread_mutex_lock(&s->lock);
@@ -508,9 +448,10 @@ static struct MHD_Daemon *listen_at(server *s, char why[TS_MODEL_WHY])
             (a->ai_family == AF_INET6 ? MHD_USE_IPv6 : 0),
         s->o->port, NULL, NULL, on_request, s, MHD_OPTION_SOCK_ADDR, a->ai_addr,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)N_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)(s->o->engine.n_seq + s->o->n_wait + N_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(s->o->engine.n_seq + s->o->n_wait + TS_CLIENTS_OWING + N_ROOM),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(s->o->receive_s + 1), MHD_OPTION_NOTIFY_COMPLETED, on_end, s,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, ts_clients_notify, &s->clients, MHD_OPTION_END);
     const int why_not = errno;
     freeaddrinfo(a);
     if (!d)
@@ -532,13 +473,15 @@ static void drain(server *s, struct MHD_Daemon *d, const sigset_t *set)
 {
     const double     until = ts_seconds() + s->o->drain_s;
     const MHD_socket listening = MHD_quiesce_daemon(d);
-    while (ts_batcher_drain(s->w) && ts_seconds() < until && !signalled(set, 0.05)) hurry(s, false);
+    while (ts_batcher_drain(s->w) && ts_seconds() < until && !signalled(set, 0.05))
+        ts_clients_hurry(&s->clients, s->o->receive_s);
     ts_batcher_expire(s->w);
     while (ts_batcher_drain(s->w))
         signalled(set, 0.02); /* a suspended connection cannot be closed */
     /* Answers are still on their way; connections that owe one more request are ended. */
-    for (double last = ts_seconds() + s->o->receive_s; count_clients(s) && ts_seconds() < last;) {
-        hurry(s, true);
+    for (double last = ts_seconds() + s->o->receive_s;
+         ts_clients_count(&s->clients) && ts_seconds() < last;) {
+        ts_clients_hurry(&s->clients, 0);
         signalled(set, 0.02);
     }
     MHD_stop_daemon(d);
@@ -561,6 +504,7 @@ bool ts_serve(const ts_serve_options *o, void (*ready)(const ts_serve_options *o
     signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &set, &before); /* for all threads: this one waits for them */
     pthread_mutex_init(&s.lock, NULL);
+    pthread_mutex_init(&s.clients.lock, NULL);
     struct MHD_Daemon *d = NULL;
     bool               ok = ts_batcher_start(o, resume, &s.w, why);
     if (ok && !(d = listen_at(&s, why))) {
@@ -569,7 +513,7 @@ bool ts_serve(const ts_serve_options *o, void (*ready)(const ts_serve_options *o
     }
     if (ok) {
         ready(o, MHD_get_daemon_info(d, MHD_DAEMON_INFO_BIND_PORT)->port);
-        while (!signalled(&set, 1)) hurry(&s, false);
+        while (!signalled(&set, 1)) ts_clients_hurry(&s.clients, o->receive_s);
         drain(&s, d, &set);
         ts_batcher_lock(s.w);
         totals->n_cancelled = ts_batcher_counts(s.w)->n_cancelled;
@@ -580,6 +524,7 @@ bool ts_serve(const ts_serve_options *o, void (*ready)(const ts_serve_options *o
         totals->n_page_lost = ts_batcher_stop(&s.w);
     }
     pthread_mutex_destroy(&s.lock);
+    pthread_mutex_destroy(&s.clients.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
 }
