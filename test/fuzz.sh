@@ -5,11 +5,22 @@
 #
 # `both` builds and runs them in build/ with fuzz_main.c, and in build-clang/ with libFuzzer.
 #
+# Each run adds a line to BUILD/fuzz/total: date, target, seconds of one core. `total` as the first
+# argument prints what BUILD has run in all.
+#
 # Seeds are written to BUILD/fuzz/TARGET/seed. Runs of a minute or more also detect leaks, and keep
 # inputs that reach new code in BUILD/fuzz/TARGET/corpus for later runs. An input that crashes a
 # target is left in BUILD/fuzz/TARGET.
 set -eu
 cd "$(dirname "$0")/.."
+# Of all folders' runs, by target and in all.
+total() {
+    cat build/fuzz/total build-clang/fuzz/total 2>/dev/null | sort -k 2,2 | awk '
+        $2 != name { if (name != "") printf "%-22s %8.2f core hours\n", name, sum / 3600; name = $2; sum = 0 }
+        { sum += $3; all += $3 }
+        END { if (name != "") printf "%-22s %8.2f core hours\n", name, sum / 3600; printf "%-22s %8.2f core hours\n", "in all", all / 3600 }'
+}
+[ "$1" != total ] || { total && exit; }
 build=$1 seconds=$2
 shift 2
 if [ "$build" = both ]; then
@@ -19,11 +30,14 @@ if [ "$build" = both ]; then
     echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
         clang -fsanitize=fuzzer,address,undefined -x c - -o /dev/null 2>/dev/null || {
         echo 'skipped: all targets with libFuzzer, no clang that has it'
+        total
         exit 0
     }
     cmake -S . -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DTS_CUDA=OFF >/dev/null
     cmake --build build-clang --target fuzz
-    exec test/fuzz.sh build-clang "$seconds" "$@"
+    test/fuzz.sh build-clang "$seconds" "$@"
+    total
+    exit 0
 fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -203,6 +217,7 @@ for target; do
         echo "fuzz.sh: $target failed"
         exit 1
     }
+    echo "$(date +%Y-%m-%d) $target $seconds" >>"$build/fuzz/total"
     grep -E '^fuzz_|^stat::(number_of|new_units)|cov: ' "$tmp/said" | grep -vE '(NEW|REDUCE|pulse|INITED|RELOAD)' || tail -n 3 "$tmp/said"
 done
 echo "$# targets ran $seconds s each"
