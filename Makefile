@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-honest test-weather test-check test-mutants test-mutation test-judge-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-honest test-weather test-faults test-check test-mutants test-mutation test-judge-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,11 @@ test-exploits: ## run every exploit against the judge; minutes; none may gain
 	@cmake/setup.sh run
 	@$(BUILD)
 	@test/exploit.sh build
+
+test-faults: ## let system calls of judge, compiler and cages fail, one at a time, for SECONDS=600; a correct entrant must never fail
+	@cmake/setup.sh run
+	@$(PROGRAM)
+	@python3 test/faults.py build $(or $(SECONDS),600) || [ $$? = 77 ]
 
 test-check: ## check every implementation on this machine with every case, mutants left out; minutes
 	@cmake/setup.sh run
