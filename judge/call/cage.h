@@ -74,7 +74,8 @@ typedef struct ts_cage ts_cage;
 /* The process dies with the thread that starts it. On failure NULL, and `why` begins with a reason
  * and a colon: "symbol", "missing", "size", "seal", "crash", "memory", "hang" or "protocol" if the
  * entrant is at fault, "error" if the judge is, "busy" if the machine is: then another attempt may
- * succeed. ts_cage_start_patiently makes up to TS_ATTEMPTS of them. */
+ * succeed. ts_cage_start_patiently makes up to TS_ATTEMPTS of them; and it blames an entrant of a
+ * class that reads files only if a second process fails, too, and an empty one starts. */
 ts_cage *ts_cage_start(const ts_cage_plan *p, char *why, size_t n);
 ts_cage *ts_cage_start_patiently(const ts_cage_plan *p, char *why, size_t n);
 void     ts_cage_stop(ts_cage **c);

@@ -112,6 +112,8 @@ char     ts_task_state(int process, const char *task); /* 0: it has ended */
 
 /* Whether a new process of the same entrant works outside its calls too. */
 bool ts_cage_early_again(const ts_cage *c);
+/* Whether a process of this plan starts without the entrant; otherwise why. */
+bool ts_cage_starts_nothing(const ts_cage_plan *p, char *why, size_t n);
 
 /* BUSY: the machine gave it so little time that the limit shows nothing. */
 enum { TS_WORD_CAME, TS_WORD_NOT, TS_WORD_DEAD, TS_WORD_BUSY };

@@ -275,7 +275,9 @@ static bool compiles_control(const ts_built *b)
  * that output, so that a fact must confirm it. */
 static const char *machine_did(const ts_built *b, const ts_confined *c)
 {
-    static const int error[] = { ENOSPC, EROFS, EDQUOT, EIO, EMFILE, ENFILE, EAGAIN };
+    static const int error[] = {
+        ENOSPC, EROFS, EDQUOT, EIO, EMFILE, ENFILE, EAGAIN, EINTR, ENOMEM
+    };
     for (size_t i = 0; i < sizeof error / sizeof *error; i++)
         if (strstr(c->said, strerror(error[i])))
             return !has_room(b->folder) || !compiles_control(b) ? strerror(error[i]) : NULL;
