@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""forge.py IN OUT [--divide] [--sign KEY] [--drop] - rewrites a log with valid hashes: with the times of its
-first timed entrant divided by ten, signed, or without its signatures."""
+"""forge.py IN OUT [--divide] [--pass] [--sign KEY] [--drop] - rewrites a log with valid hashes.
+
+The times of its first timed entrant are divided by ten, each verdict is a PASS, it is signed, or has no signatures."""
 import hashlib
 import json
 import subprocess
@@ -33,6 +34,10 @@ def main():
         who = next(r["entrant"] for r in records if r["type"] == "time")
         # report derives again what a log does not have
         records = [divided(r, who) for r in records if r["type"] not in ("score", "match", "rank")]
+    if "--pass" in options:
+        for r in records:
+            if r["type"] == "verdict":
+                r.update(verdict="PASS", reason="", case="")
     lines, prev = [], 64 * "0"
     for seq, record in enumerate(records):
         lines.append(line(record, seq, prev))

@@ -105,6 +105,12 @@ grep -q "$(printf '\033')" "$tmp/err" && complain 'progress where there is no te
     complain "replayed from its log: status $?: $(cat "$tmp/err")"
 saw '^same .*FAIL value' 'the log replayed'
 saw '^same .*PASS' 'the log replayed'
+# ... and contradicts a log in which all passed
+python3 -B test/forge.py "$tmp/log" "$tmp/forged" --pass
+"$build/touchstone" judge --replay "$tmp/forged" "$tmp/wrong-host" "$tmp/right-host" >"$tmp/out" 2>"$tmp/err" &&
+    complain 'a forged verdict was replayed'
+saw '^DIFFERENT wrong-host.*FAIL value; in the log: PASS' 'a forged verdict'
+saw '^same *right-host' 'a forged verdict'
 # the replayed case fails in the same element
 case=$(grep -o '"case":"layernorm_forward[^"]*"' "$tmp/log" | head -n 1 | cut -d '"' -f 4)
 "$build/touchstone" judge --case "$case" "$tmp/wrong-host" >"$tmp/out" 2>"$tmp/err"

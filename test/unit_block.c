@@ -279,6 +279,15 @@ TEST(python_has_memory_for_its_threads)
     python_with(1, text, "", TS_E_UNSUPPORTED);
 }
 
+/* Changes how memory of its own may be used. */
+#define PROTECT                                                                                    \
+    "import ctypes\n"                                                                              \
+    "libc, m = ctypes.CDLL(None, use_errno=True), mmap.mmap(-1, 4096)\n"                           \
+    "at = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"                                        \
+    "def protect(how):\n"                                                                          \
+    "    if libc.mprotect(ctypes.c_void_p(at), 4096, how):\n"                                      \
+    "        raise OSError(ctypes.get_errno(), 'mprotect')\n"
+
 TEST(python_entrants_are_caged)
 {
     if (access("/usr/bin/python3", X_OK) || access("test/cage_runner.py", R_OK)) skip();
@@ -293,6 +302,8 @@ TEST(python_entrants_are_caged)
     python("import os; os._exit(0)", "protocol", TS_OK);
     python("while True: pass", "hang", TS_OK);
     python("mmap.mmap(inputs_fd, 4096)", "", TS_E_UNSUPPORTED);
+    python(PROTECT "protect(1)", "", TS_OK);
+    python(PROTECT "protect(5)", "", TS_E_UNSUPPORTED); /* executable */
 }
 
 int main(void)

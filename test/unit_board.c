@@ -44,7 +44,7 @@ static double noisy(uint64_t seed, int64_t i, double sigma)
     return exp(sigma * ts_normal(seed, i) + (u > 0.8 ? 3 * (u - 0.8) : 0));
 }
 
-static ts_outcome simulate(uint64_t seed, double difference, double sigma, int workloads, int n)
+static ts_match match_of(uint64_t seed, double difference, double sigma, int workloads, int n)
 {
     ts_pair *p = malloc((size_t)(workloads * n) * sizeof *p);
     ts_match m = { 0 };
@@ -59,7 +59,28 @@ static ts_outcome simulate(uint64_t seed, double difference, double sigma, int w
     assert_true(ts_match_pairs(p, (size_t)(workloads * n), seed, &m));
     assert_true(m.lo <= m.effect && m.effect <= m.hi);
     free(p);
-    return m.outcome;
+    return m;
+}
+
+static ts_outcome simulate(uint64_t seed, double difference, double sigma, int workloads, int n)
+{
+    return match_of(seed, difference, sigma, workloads, n).outcome;
+}
+
+/* At either end, 2.5 % of the intervals miss it, or fewer. */
+TEST(an_interval_holds_the_difference)
+{
+    enum { MATCHES = 1000 };
+    int above = 0, below = 0;
+    for (uint64_t s = 0; s < MATCHES; s++) {
+        const ts_match m = match_of(s, 0.05, 0.02, 1, 100);
+        above += m.lo > log(1.05);
+        below += m.hi < log(1.05);
+    }
+    print_message("of %d intervals %d begin above the difference, %d end below\n", MATCHES, above,
+                  below);
+    assert_in_range(above, 5, 45);
+    assert_in_range(below, 5, 45);
 }
 
 static void tally(const char *name, double difference, double sigma, int workloads, int matches,

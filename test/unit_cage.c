@@ -474,16 +474,19 @@ TEST(the_workspace_is_what_was_asked_for)
 {
     static const struct {
         int         what;
+        size_t      most; /* the probe asks for 164 bytes */
         const char *query, *call;
-    } row[] = { { TS_PROBE_WORKSPACE, "", "" },
-                { TS_PROBE_WORKSPACE_PAST, "", "past" },
-                { TS_PROBE_WORKSPACE_BEFORE, "", "before" },
-                { TS_PROBE_MEMORY, "workspace", NULL } };
-    for (int i = 0; i < 4; i++) {
-        const ts_case      c = probe_case(row[i].what, 100);
-        const ts_cage_plan p = plan_for(TS_SEALED, &c, 1);
-        ts_cage           *k = ts_cage_start(&p, why, sizeof why);
-        ts_call            r;
+    } row[] = { { TS_PROBE_WORKSPACE, 164, "", "" },
+                { TS_PROBE_WORKSPACE, 163, "workspace", NULL },
+                { TS_PROBE_WORKSPACE_PAST, 1 << 20, "", "past" },
+                { TS_PROBE_WORKSPACE_BEFORE, 1 << 20, "", "before" },
+                { TS_PROBE_MEMORY, 1 << 20, "workspace", NULL } };
+    for (int i = 0; i < 5; i++) {
+        const ts_case c = probe_case(row[i].what, 100);
+        ts_cage_plan  p = plan_for(TS_SEALED, &c, 1);
+        ts_call       r;
+        p.workspace_bytes = row[i].most;
+        ts_cage *k = ts_cage_start(&p, why, sizeof why);
         assert_non_null(k);
         ts_cage_fill(k, 0, 1);
         ts_cage_workspace(k, 0, &r);

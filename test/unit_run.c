@@ -159,6 +159,23 @@ static const ts_case *many_cases(void)
     return many;
 }
 
+/* Of a CPU class: 16 MiB, and twice the least bytes, where 16-bit numbers count as floats. */
+TEST(grants_the_workspace_that_is_promised)
+{
+    for (int i = 0; ts_tasks[i]; i++) {
+        const ts_task *t = ts_tasks[i];
+        const ts_case *c = t->cases();
+        for (int k = 0; !t->no_challenge && c[k].use && k < 40; k++) {
+            const bool   half = c[k].dtype == TS_F16 || c[k].dtype == TS_BF16;
+            const double kept = t->kept ? t->kept(&c[k]) : 0;
+            const double most = 16 * 1048576.0 + (half ? 4 : 2) * t->cost(&c[k]).bytes + kept;
+            ts_cage_plan plan = { .class = TS_SEALED, .task = t };
+            ts_run_plan_case(&plan, &c[k], 1);
+            assert_true(plan.workspace_bytes == (size_t)most);
+        }
+    }
+}
+
 TEST(draws_from_thousands)
 {
     const ts_run c = { .depth = TS_FULL };
