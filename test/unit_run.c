@@ -436,6 +436,17 @@ TEST(floors)
     assert_true(f.ns == 1e7 / 50 && fabs(f.hard_ns - f.ns * 3 / 16) < 1e-6);
     f = ts_floor_of(&plain, (ts_cost) { .bytes = 1e6, .flops = 1e7, .least_flops = 1e6 }, 80);
     assert_true(f.ns == 1e6 / 50);
+    /* What an entrant may do without, or in another way, is no hard limit. */
+    const ts_peaks exps = { .gbs = 100, .gexps = 2, .gdexps = 1, .model_ns = 3, .sum_ns = 0.5 };
+    f = ts_floor_of(&exps, (ts_cost) { .bytes = 1e6, .exps = 1e5 }, 80);
+    assert_string_equal(f.by, "exponentials");
+    assert_true(f.ns == 5e4 && f.hard_ns == 1e4);
+    f = ts_floor_of(&exps, (ts_cost) { .bytes = 1e6, .dexps = 1e5 }, 80);
+    assert_true(f.ns == 1e5 && f.hard_ns == 1e4);
+    f = ts_floor_of(&exps, (ts_cost) { .bytes = 1e6, .dexps = 1e5, .model_logits = 1e4 }, 80);
+    assert_true(f.ns == 1e5 + 3e4 && f.hard_ns == 1e4);
+    f = ts_floor_of(&exps, (ts_cost) { .bytes = 1e6, .model_logits = 1e4, .model_sums = 1e4 }, 80);
+    assert_true(f.ns == 96e4 / 80 + 3e4 + 5e3 && f.hard_ns == 1e4);
     f = ts_floor_of(&plain, (ts_cost) { .bytes = 100, .flops = 100 }, 80);
     assert_string_equal(f.by, "call");
     assert_true(f.ns == 1000 && f.hard_ns == 2);

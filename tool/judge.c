@@ -13,6 +13,7 @@
 
 #include "board.h"
 #include "derive.h"
+#include "exp_rate.h"
 #include "explain.h"
 #include "judge_again.h"
 #include "judge_entrants.h"
@@ -297,6 +298,7 @@ static bool prepare(ts_run *c, judge_options *o)
     c->python = ts_python_find();
     c->progress.to = stderr;
     c->n_threads = count_threads(o->threads);
+    c->exp_sums = ts_exp_sums_here();
     if (access("/proc/self/exe", F_OK))
         return ts_fail("/proc: %s; the judge needs it mounted", strerror(errno));
     if (!ts_places_find(&c->places))

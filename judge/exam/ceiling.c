@@ -31,6 +31,8 @@ typedef struct job {
     size_t               n;
     uint64_t             sum;
     float                fma;
+    const ts_exp_sums   *sums;
+    double               exps;
     double               best_ns, end_ns;
 } job;
 
@@ -172,16 +174,53 @@ static void multiply(job *j)
 
 /* The best rate of each core while all of them work: of many cores, one is nearly always disturbed.
  */
-double ts_ceiling_gflops(int n_threads)
+static double best_rates(int n_threads, void (*work)(job *j), double operations)
 {
-    enum { PASSES = 32 }; /* half a millisecond each */
+    enum { PASSES = 32 }; /* less than a millisecond each */
     double    sum = 0;
     const int n = gather(n_threads);
     for (int i = 0; i < n; i++) team.job[i].best_ns = 0;
-    for (int i = 0; n && i < PASSES; i++) together(n, multiply);
-    for (int i = 0; i < n; i++)
-        sum += 2.0 * STEPS * SUMS * ts_isa_fma_width() / team.job[i].best_ns;
+    for (int i = 0; n && i < PASSES; i++) together(n, work);
+    for (int i = 0; i < n; i++) sum += operations / team.job[i].best_ns;
     return sum;
+}
+
+double ts_ceiling_gflops(int n_threads)
+{
+    return best_rates(n_threads, multiply, 2.0 * STEPS * SUMS * ts_isa_fma_width());
+}
+
+/* As many as a first-level cache holds, from 0 to -16. */
+static float exponents[4096];
+enum { EXPONENTS = sizeof exponents / sizeof *exponents, ROUNDS = 16 };
+
+static void exponentiate(job *j, bool wide)
+{
+    const double begin = ts_now_ns();
+    j->exps = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        j->exps += wide ? j->sums->in_double(exponents, EXPONENTS)
+                        : (double)j->sums->in_float(exponents, EXPONENTS);
+    const double ns = ts_now_ns() - begin;
+    if (!(j->best_ns > 0) || ns < j->best_ns) j->best_ns = ns;
+}
+
+static void exponentiate_float(job *j)
+{
+    exponentiate(j, false);
+}
+
+static void exponentiate_double(job *j)
+{
+    exponentiate(j, true);
+}
+
+double ts_ceiling_exps(const ts_exp_sums *sums, bool wide, int n_threads)
+{
+    for (int i = 0; i < EXPONENTS; i++) exponents[i] = -16.0F * (float)i / EXPONENTS;
+    for (int i = 0; i < MAX_THREADS; i++) team.job[i].sums = sums;
+    return best_rates(n_threads, wide ? exponentiate_double : exponentiate_float,
+                      (double)EXPONENTS * ROUNDS);
 }
 
 double ts_ceiling_matrix(void)

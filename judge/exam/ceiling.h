@@ -3,7 +3,9 @@
 #ifndef TS_CEILING_H
 #define TS_CEILING_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct ts_pass {
     double bytes,
@@ -15,6 +17,16 @@ ts_pass ts_ceiling_pass(int ceiling, void *to, const void *from, size_t n, int n
 
 /* float32 multiplications and additions, in billions per second. */
 double ts_ceiling_gflops(int n_threads);
+
+/* The fastest known sums of exponentials of n floats x <= 0, n a multiple of 256: with the
+ * precision of float, and of double. The caller gives them, since the judge has no kernels. */
+typedef struct ts_exp_sums {
+    float (*in_float)(const float *x, int64_t n);
+    double (*in_double)(const float *x, int64_t n);
+} ts_exp_sums;
+
+/* Exponentials in billions per second, by one of the two. */
+double ts_ceiling_exps(const ts_exp_sums *sums, bool wide, int n_threads);
 
 /* The bfloat16 rate of the matrix units as a multiple of that; 1: there are none. */
 double ts_ceiling_matrix(void);

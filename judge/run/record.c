@@ -41,6 +41,9 @@ bool ts_run_log_run(ts_run *c)
     ts_jw_open(w, "floors", '{');
     ts_jw_num(w, "memory_gbs", c->peaks.gbs);
     ts_jw_num(w, "gflops", c->peaks.gflops);
+    ts_jw_num(w, "gexps", c->peaks.gexps);
+    ts_jw_num(w, "gdexps", c->peaks.gdexps);
+    ts_jw_num(w, "model_ns", c->peaks.model_ns);
     ts_jw_num(w, "call_ns", c->peaks.call_ns);
     ts_jw_close(w, '}');
     return ts_log_commit(c->log);

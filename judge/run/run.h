@@ -86,27 +86,28 @@ typedef struct ts_anchor {
 enum { TS_MOST_ANCHORS = 64 };
 
 struct ts_run {
-    ts_log       *log;
-    ts_places     places;
-    ts_guarantees machine;
-    ts_device     device; /* of every entrant of this run */
-    ts_survey     survey; /* TS_CUDA: its properties */
-    ts_depth      depth;
-    unsigned char key[TS_KEY_BYTES];
-    bool          key_given; /* not drawn at random; recorded in the log */
-    int           n_threads; /* of an entrant when it is timed */
-    bool          unsafe;    /* run entrants even if they cannot be confined */
-    const char   *python;
-    ts_progress   progress;
-    int           n, n_verdicts;
-    ts_judged    *entrant[TS_MOST_ENTRANTS];
-    int           n_anchors;
-    ts_anchor     anchor[TS_MOST_ANCHORS];
-    ts_peaks      peaks;    /* peak rates measured on this machine */
-    bool          sanitize; /* run compute-sanitizer, as at depth full */
-    bool          untimed;  /* correctness only, no timing */
-    bool          first;    /* stop at an entrant's first failure */
-    const char   *only; /* a full case name with its seed: the only case to run, without timing */
+    ts_log            *log;
+    ts_places          places;
+    ts_guarantees      machine;
+    ts_device          device; /* of every entrant of this run */
+    ts_survey          survey; /* TS_CUDA: its properties */
+    ts_depth           depth;
+    unsigned char      key[TS_KEY_BYTES];
+    bool               key_given; /* not drawn at random; recorded in the log */
+    int                n_threads; /* of an entrant when it is timed */
+    bool               unsafe;    /* run entrants even if they cannot be confined */
+    const char        *python;
+    ts_progress        progress;
+    int                n, n_verdicts;
+    ts_judged         *entrant[TS_MOST_ENTRANTS];
+    int                n_anchors;
+    ts_anchor          anchor[TS_MOST_ANCHORS];
+    const ts_exp_sums *exp_sums; /* the fastest known; NULL: the floor has none */
+    ts_peaks           peaks;    /* peak rates measured on this machine */
+    bool               sanitize; /* run compute-sanitizer, as at depth full */
+    bool               untimed;  /* correctness only, no timing */
+    bool               first;    /* stop at an entrant's first failure */
+    const char *only; /* a full case name with its seed: the only case to run, without timing */
 };
 
 /* Classes that have the same anchors: "c", "python", "cuda", "python-gpu". */

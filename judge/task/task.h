@@ -65,6 +65,10 @@ typedef struct ts_cost {
     double bytes, flops; /* bytes to read and write; arithmetic operations */
     bool   reads_only;   /* next to nothing is written: the read rate is the limit, not copy */
     double least_flops;  /* if tables of partial sums save some flops; 0: none can be saved */
+    double exps, dexps;  /* exponentials to the precision of float, and of double */
+    /* Logits that the judge's model writes before the entrant can go on; and those that the player
+     * then sums, because the entrant need not read them: `bytes` contains theirs. */
+    double model_logits, model_sums;
 } ts_cost;
 
 /* Statistics of errors divided by their bounds: the largest, and a histogram. A bin is an eighth of

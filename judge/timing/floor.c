@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "ceiling.h"
+#include "model_rate.h"
 #include "worker.h"
 
 enum { MOST_BYTES = 512 << 20, LEAST_BYTES = 64 << 10 };
@@ -22,12 +23,17 @@ static const double PIECES = 3;
 
 ts_floor ts_floor_of(const ts_peaks *p, ts_cost cost, double gbs)
 {
-    const double memory = gbs > 0 ? cost.bytes / gbs : 0;
+    const double own_bytes = cost.bytes - (double)sizeof(float) * cost.model_sums;
+    const double memory = gbs > 0 ? own_bytes / gbs : 0;
     const double flops = cost.least_flops > 0 ? cost.least_flops : cost.flops;
     const double arithmetic = p->gflops > 0 ? flops / p->gflops : 0;
-    ts_floor     f = { memory, 0, "memory" };
+    const double exps =
+        (p->gexps > 0 ? cost.exps / p->gexps : 0) + (p->gdexps > 0 ? cost.dexps / p->gdexps : 0);
+    ts_floor f = { memory, 0, "memory" };
     if (arithmetic > f.ns) f = (ts_floor) { arithmetic, 0, "arithmetic" };
+    if (exps > f.ns) f = (ts_floor) { exps, 0, "exponentials" };
     if (p->call_ns > f.ns) f = (ts_floor) { p->call_ns, 0, "call" };
+    f.ns += p->model_ns * cost.model_logits + p->sum_ns * cost.model_sums;
     f.hard_ns =
         fmax(p->gbs > 0 ? cost.bytes / p->gbs : 0, arithmetic / fmax(1, p->matrix / PIECES));
     return f;
@@ -66,8 +72,11 @@ double ts_floor_memory(ts_peaks *p, double bytes, int n_threads)
     return best;
 }
 
-void ts_floor_arithmetic(ts_peaks *p, int n_threads)
+void ts_floor_arithmetic(ts_peaks *p, const ts_exp_sums *sums, int n_threads)
 {
+    p->gexps = sums ? fmax(p->gexps, ts_ceiling_exps(sums, false, n_threads)) : 0;
+    p->gdexps = sums ? fmax(p->gdexps, ts_ceiling_exps(sums, true, n_threads)) : 0;
+    ts_model_rates(&p->model_ns, &p->sum_ns);
     p->gflops = fmax(p->gflops, ts_ceiling_gflops(n_threads));
     p->matrix = ts_ceiling_matrix();
 }

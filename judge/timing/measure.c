@@ -37,7 +37,7 @@ void ts_run_measure_all(ts_run *c)
     if (c->device == TS_CPU) {
         c->peaks.call_ns = c->machine.empty_ns;
         ts_floor_memory(&c->peaks, BYTES, c->n_threads);
-        ts_floor_arithmetic(&c->peaks, c->n_threads);
+        ts_floor_arithmetic(&c->peaks, c->exp_sums, c->n_threads);
         return;
     }
     measure_device(c);

@@ -518,7 +518,8 @@ static ts_cost cost(const ts_case *c)
     const double            b = (double)ts_format_of(d.dtype)->n_bytes, D = (double)d.head_dim;
     return (ts_cost) { .bytes = 4 * b * D * (double)(ts_attention_rows_q(&d) + rows_k(&d)) +
                                 4 * (double)ts_attention_rows_q(&d),
-                       .flops = 10 * D * ts_attention_pairs(&d) };
+                       .flops = 10 * D * ts_attention_pairs(&d),
+                       .exps = ts_attention_pairs(&d) };
 }
 
 static_assert(offsetof(bwd_args, d) == 0, "the dims come first");

@@ -333,7 +333,8 @@ ts_cost ts_attention_forward_cost(const ts_case *c, double bytes_q, double bytes
     const double            D = (double)d.head_dim, Q = (double)ts_attention_rows_q(&d);
     const double            K = (double)d.n_batch * (double)(d.n_kv_head * d.n_k);
     return (ts_cost) { .bytes = D * (bytes_q * Q + bytes_k * K) + 4 * Q,
-                       .flops = 4 * D * ts_attention_pairs(&d) };
+                       .flops = 4 * D * ts_attention_pairs(&d),
+                       .exps = ts_attention_pairs(&d) };
 }
 
 int ts_attention_scope(const ts_case *c, ts_parameter p[TS_MAX_PARAMETERS])

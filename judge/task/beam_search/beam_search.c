@@ -305,7 +305,11 @@ static ts_cost cost(const ts_case *c)
 {
     const double V = (double)c->dim[VOCAB], K = (double)c->dim[WIDTH], n = (double)c->dim[ITEMS];
     const double T = (double)c->dim[STEPS], rows = T > 0 ? n * (1 + (T - 1) * K) : 0;
-    return (ts_cost) { .bytes = rows * V * 4, .flops = rows * V * 3, .reads_only = true };
+    return (ts_cost) { .bytes = rows * V * 4,
+                       .flops = rows * V * 3,
+                       .dexps = rows * V,
+                       .model_logits = rows * V,
+                       .reads_only = true };
 }
 
 static const ts_bad bad[] = {

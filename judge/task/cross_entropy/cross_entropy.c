@@ -354,7 +354,8 @@ static ts_cost cost(const ts_case *c)
     const double  each = wide * (grad & XE_ACCUMULATE ? 2 : 1);
     const bool    dh = grad & XE_DH, dw = grad & XE_DW;
     return (ts_cost) { .bytes = b * (R * D + V * D) + each * (dh * R * D + dw * V * D) + 12 * R,
-                       .flops = (2 + 2 * dh + 2 * dw) * R * V * D + 4 * R * V };
+                       .flops = (2 + 2 * dh + 2 * dw) * R * V * D + 4 * R * V,
+                       .exps = R * V };
 }
 
 /* ---- invalid calls ---- */

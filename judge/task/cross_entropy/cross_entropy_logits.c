@@ -175,6 +175,7 @@ static ts_cost cost(const ts_case *c)
     const double b = (double)ts_format_of(c->dtype)->n_bytes, grad = c->dim[XL_GRAD] ? 1 : 0;
     return (ts_cost) { .bytes = b * (1 + grad) * R * V + 12 * R,
                        .flops = (3 + 4 * grad) * R * V,
+                       .exps = R * V,
                        .reads_only = !c->dim[XL_GRAD] };
 }
 

@@ -378,7 +378,10 @@ static ts_cost cost(const ts_case *c)
     ts_kv_script s;
     ts_kv_script_of(c, &s);
     free(s.word);
-    return (ts_cost) { .bytes = s.bytes, .flops = s.flops, .reads_only = true };
+    return (ts_cost) { .bytes = s.bytes,
+                       .flops = s.flops,
+                       .exps = s.flops / (4.0 * (double)ts_kv_dims_of(c).head_dim), /* per score */
+                       .reads_only = true };
 }
 
 /* A cache holds as much as its dims say, however little of it a script writes and reads. */

@@ -431,6 +431,7 @@ static ts_cost cost(const ts_case *c)
     const double b = (double)ts_format_of(c->dtype)->n_bytes;
     return (ts_cost) { .bytes = R * (V * b + 8 * K + (c->dim[5] ? 4 : 0)),
                        .flops = 3 * R * V,
+                       .exps = R * V,
                        .reads_only = true };
 }
 

@@ -350,8 +350,12 @@ static ts_cost cost(const ts_case *c)
 {
     const double R = (double)(c->dim[PROMPT] + c->dim[NODES]), V = (double)c->dim[VOCAB];
     const double n = c->dim[MAX_NEW] ? (double)c->dim[CYCLES] : 0;
+    const double logits = n * V * (double)(c->dim[NODES] + 1);
     if (ts_tree_function(c, NULL)) return (ts_cost) { .bytes = ts_tree_more_bytes(c), .flops = n };
-    return (ts_cost) { .bytes = n * (R * R + 4 * V * (double)(c->dim[NODES] + 1)), .flops = n * V };
+    return (ts_cost) { .bytes = n * R * R + 4 * logits,
+                       .flops = n * V,
+                       .model_logits = logits,
+                       .model_sums = logits };
 }
 
 static int64_t too_many_nodes(void *args)
