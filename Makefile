@@ -5,7 +5,7 @@ BUILD   = cmake -S . -B build -G Ninja >/dev/null && cmake --build build
 PROGRAM = $(BUILD) --target program
 CUDA    = cmake -S . -B build -G Ninja -DTS_CUDA=ON >/dev/null && cmake --build build
 
-.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-slurm test-cross test-cuda-build test-exploits test-honest test-weather test-faults test-check test-mutants test-mutation test-judge-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
+.PHONY: help build run docs docs-shots picture test test-docs test-wheel test-contest test-models test-serve test-soak test-slurm test-cross test-cuda-build test-exploits test-honest test-weather test-faults test-check test-mutants test-mutation test-judge-mutation fuzz bench sweep test-cuda bench-cuda dist test-dist install uninstall lint format clean bench-peers
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -121,6 +121,11 @@ test-serve: ## serve a real GGUF model from PyPI to the openai client: 64 stream
 	@cmake/setup.sh run
 	@$(BUILD)
 	@python3 test/serve_load.py build
+
+test-soak: ## serve 64 clients that stream, leave, read slowly and send half requests, for SECONDS=1800; memory must not grow
+	@cmake/setup.sh run
+	@$(BUILD)
+	@python3 test/serve_soak.py build $(or $(SECONDS),1800)
 
 test-slurm: ## judge as a Slurm array on three nodes of this machine, of which one is killed; minutes; needs root and Slurm
 	@cmake/setup.sh run

@@ -479,4 +479,5 @@ def main():
     print("serve: %d bad requests rejected, all else answered" % len(BAD))
 
 
-main()
+if __name__ == "__main__":
+    main()
