@@ -40,7 +40,8 @@ for name in all crashes few; do # in a new cage after each crash
 done
 [ "$(count few 1)" -gt "$(count all 1)" ] && [ "$(count few 1)" -lt "$drawn" ] || complain "few passed $(count few 1) of $drawn cases"
 [ "$(count crashes 1)" -gt 9 ] && [ "$(count crashes 1)" -lt "$drawn" ] || complain "crashes passed $(count crashes 1) cases"
-[ "$(count hangs 1) $(count hangs 2)" = '0 3' ] || complain "hangs: $(count hangs 2) cases were run"
+hung=$(count hangs 2) # three within the limit of time on an idle machine
+[ "$(count hangs 1)" = 0 ] && [ "$hung" -ge 1 ] && [ "$hung" -le 3 ] || complain "hangs: $hung cases were run"
 [ "$(count rejects 1)" = 0 ] || complain "one that rejects every call passed $(count rejects 1) cases"
 verdict crashes '"reason":"crash".*"families":{.*"normal":\[[1-9][0-9]*,[1-9].*"faults":\[{"reason":"crash"[^]]*"n":[1-9][0-9]'
 verdict all '"faults":\[{"reason":"value"[^}]*"family":"[a-z].*},{"reason":"value"' # y and rstd
@@ -49,8 +50,8 @@ verdict right '"faults":\[\],"words":""'
 verdict ftz '"reason":"fp".*"faults":\[{"reason":"fp"'
 saw "^  1  right .* PASS  *$drawn/$drawn " 'the cases of a right kernel'
 saw "^  [23]  few .* FAIL value  *$(count few 1)/$drawn " 'the share of cases does not rank'
-saw '^  [56]  hangs .* FAIL hang  *0/3 ' 'a kernel that hangs is not the last'
-saw "3 of $(count hangs 3) cases were run" 'cases that were not run'
+saw '^  [56]  hangs .* FAIL hang  *0/'"$hung " 'a kernel that hangs is not the last'
+saw "$hung of $(count hangs 3) cases were run" 'cases that were not run'
 saw 'also, in [0-9]* cases: value: rstd' 'another fault'
 grep -q "few .* FAIL value $(count few 1)/$drawn cases" "$tmp/err" || complain "no cases in: $(cat "$tmp/err")"
 for name in few all crashes; do reason $name; done >"$tmp/reasons"
