@@ -15,8 +15,7 @@ ts_status ts_adamw_step_threads(const ts_adamw_step_args *a, const ts_exec *x, t
     const int     most = ts_threads(x);
     const int     n_threads = a->n <= SMALL ? 1 : most;
     if (isnan(scale)) return TS_OK;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t r = 0; r < n_ranges; r++)
-        range(a, scale, r * RANGE, ts_lesser((r + 1) * RANGE, a->n));
+    TS_EACH(n_threads, static, r, n_ranges,
+            range(a, scale, r * RANGE, ts_lesser((r + 1) * RANGE, a->n)));
     return TS_OK;
 }

@@ -81,22 +81,26 @@ ts_status ts_attention_threads_workspace(const void *args, const ts_exec *x, siz
     return TS_OK;
 }
 
+/* Tiles of a head with most keys come first. */
+static void attend(const ts_flash_attention_args *a, const ts_attention_steps *steps, int64_t i,
+                   float *scratch)
+{
+    const ts_attention_dims *d = &a->d;
+    const int64_t            tile = tile_of(d->tile_q), n_tiles = ts_ceil_div(d->n_q, tile);
+    const int64_t            head = i / n_tiles, begin = (n_tiles - 1 - i % n_tiles) * tile;
+    const ts_attention_piece p = { head / d->n_q_head, head % d->n_q_head, begin,
+                                   ts_lesser(begin + tile, d->n_q) };
+    steps->forward(a, &p, scratch);
+}
+
 ts_status ts_attention_threads(const ts_flash_attention_args *a, const ts_exec *x,
                                const ts_attention_steps *steps)
 {
     const ts_attention_dims *d = &a->d;
-    const int64_t            tile = tile_of(d->tile_q), n_tiles = ts_ceil_div(d->n_q, tile);
     const int64_t            n_pieces = forward_pieces(d), scratch = forward_scratch(d);
     const int                n_threads = forward_threads(d, x);
     float *const             room = aligned(x);
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        const int64_t            head = i / n_tiles;
-        const int64_t            begin = (n_tiles - 1 - i % n_tiles) * tile; /* most keys first */
-        const ts_attention_piece p = { head / d->n_q_head, head % d->n_q_head, begin,
-                                       ts_lesser(begin + tile, d->n_q) };
-        steps->forward(a, &p, room + omp_get_thread_num() * scratch);
-    }
+    TS_EACH(n_threads, dynamic, i, n_pieces, attend(a, steps, i, room + thread * scratch));
     return TS_OK;
 }
 

@@ -20,8 +20,8 @@ ts_status ts_embedding_forward_threads(const ts_embedding_forward_args *a, const
     const int     n_threads = ts_chunk_threads(a->n_rows, a->n_cols, ts_threads(x));
     const double  size = fabs(a->scale);
     if (size != 0 && !(size >= FLT_MIN && size <= FLT_MAX)) return ts_embedding_forward_ref(a, x);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t c = 0; c < n_chunks; c++) copy(a, c * step, ts_lesser((c + 1) * step, a->n_rows));
+    TS_EACH(n_threads, static, c, n_chunks,
+            copy(a, c * step, ts_lesser((c + 1) * step, a->n_rows)));
     return TS_OK;
 }
 
@@ -77,8 +77,7 @@ ts_status ts_embedding_backward_threads(const ts_embedding_backward_args *a, con
     order         o;
     lay_out(a, &o, ts_scratch(x));
     sort_rows(a, &o);
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
-    for (int64_t i = 0; i < n_tiles; i++)
-        sum_tile(a, &o, i / across * TOKENS, i % across * COLUMNS, sum);
+    TS_EACH(n_threads, dynamic, i, n_tiles,
+            sum_tile(a, &o, i / across * TOKENS, i % across * COLUMNS, sum));
     return TS_OK;
 }

@@ -117,17 +117,14 @@ static float *sums_of(const call *y, const ts_kv_piece *p, int64_t split)
     return y->sums + at * y->n_rows * ts_kv_sum_floats(l);
 }
 
-static void whole_pieces(const call *y, int64_t n_pieces, int n_threads)
+static void whole_piece(const call *y, int64_t i)
 {
-#pragma omp parallel for num_threads(n_threads) schedule(dynamic)
-    for (int64_t i = 0; i < n_pieces; i++) {
-        _Alignas(LINE) float sums[TS_KV_ROWS * (TS_KV_WIDEST + TS_KV_LANES)];
-        ts_kv_piece          p = piece_at(y, i);
-        if (p.n_rows == 0) continue;
-        give_keys(y, &p, 0);
-        y->steps->piece(&p, sums);
-        y->steps->finish(&p, sums, 1, 0);
-    }
+    _Alignas(LINE) float sums[TS_KV_ROWS * (TS_KV_WIDEST + TS_KV_LANES)];
+    ts_kv_piece          p = piece_at(y, i);
+    if (p.n_rows == 0) return;
+    give_keys(y, &p, 0);
+    y->steps->piece(&p, sums);
+    y->steps->finish(&p, sums, 1, 0);
 }
 
 static void split_pieces(const call *y, int64_t n_pieces, int n_threads)
@@ -176,6 +173,6 @@ ts_status ts_kv_threads_attend(const ts_kv *c, const ts_exec *x, int64_t layer, 
     const int64_t n_pieces = n_part * c->l.n_kv_head * y.n_block;
     const int     n_threads = count_threads(&y, x, n_pieces * y.n_split);
     if (y.n_split > 1) split_pieces(&y, n_pieces, n_threads);
-    else whole_pieces(&y, n_pieces, n_threads);
+    else TS_EACH(n_threads, dynamic, i, n_pieces, whole_piece(&y, i));
     return TS_OK;
 }

@@ -27,33 +27,38 @@ static pieces pieces_of(int64_t n_rows, int64_t n_cols, int64_t x_stride, int64_
     return p;
 }
 
+static void forward_piece(const ts_swiglu_forward_args *a, const pieces *p, int64_t i,
+                          ts_swiglu_forward_run run)
+{
+    const int64_t size = (int64_t)ts_format_of(a->dtype)->n_bytes;
+    const int64_t r = i / p->across, c = i % p->across * PIECE;
+    const int64_t in = (r * a->x_stride + c) * size, out = (r * a->y_stride + c) * size;
+    run(a->dtype, (const char *)a->gate + in, (const char *)a->up + in, (char *)a->y + out,
+        ts_lesser(PIECE, p->n_cols - c));
+}
+
 ts_status ts_swiglu_forward_threads(const ts_swiglu_forward_args *a, const ts_exec *x,
                                     ts_swiglu_forward_run run)
 {
-    const pieces  p = pieces_of(a->n_rows, a->n_cols, a->x_stride, a->y_stride, x);
-    const int64_t size = (int64_t)ts_format_of(a->dtype)->n_bytes;
-#pragma omp parallel for num_threads(p.n_threads) schedule(static)
-    for (int64_t i = 0; i < p.n; i++) {
-        const int64_t r = i / p.across, c = i % p.across * PIECE;
-        const int64_t in = (r * a->x_stride + c) * size, out = (r * a->y_stride + c) * size;
-        run(a->dtype, (const char *)a->gate + in, (const char *)a->up + in, (char *)a->y + out,
-            ts_lesser(PIECE, p.n_cols - c));
-    }
+    const pieces p = pieces_of(a->n_rows, a->n_cols, a->x_stride, a->y_stride, x);
+    TS_EACH(p.n_threads, static, i, p.n, forward_piece(a, &p, i, run));
     return TS_OK;
+}
+
+static void backward_piece(const ts_swiglu_backward_args *a, const pieces *p, int64_t i,
+                           ts_swiglu_backward_run run)
+{
+    const int64_t size = (int64_t)ts_format_of(a->dtype)->n_bytes;
+    const int64_t r = i / p->across, c = i % p->across * PIECE;
+    const int64_t in = (r * a->x_stride + c) * size, out = (r * a->y_stride + c) * size;
+    run(a->dtype, (const char *)a->gate + in, (const char *)a->up + in, (const char *)a->dy + out,
+        (char *)a->dgate + in, (char *)a->dup + in, ts_lesser(PIECE, p->n_cols - c));
 }
 
 ts_status ts_swiglu_backward_threads(const ts_swiglu_backward_args *a, const ts_exec *x,
                                      ts_swiglu_backward_run run)
 {
-    const pieces  p = pieces_of(a->n_rows, a->n_cols, a->x_stride, a->y_stride, x);
-    const int64_t size = (int64_t)ts_format_of(a->dtype)->n_bytes;
-#pragma omp parallel for num_threads(p.n_threads) schedule(static)
-    for (int64_t i = 0; i < p.n; i++) {
-        const int64_t r = i / p.across, c = i % p.across * PIECE;
-        const int64_t in = (r * a->x_stride + c) * size, out = (r * a->y_stride + c) * size;
-        run(a->dtype, (const char *)a->gate + in, (const char *)a->up + in,
-            (const char *)a->dy + out, (char *)a->dgate + in, (char *)a->dup + in,
-            ts_lesser(PIECE, p.n_cols - c));
-    }
+    const pieces p = pieces_of(a->n_rows, a->n_cols, a->x_stride, a->y_stride, x);
+    TS_EACH(p.n_threads, static, i, p.n, backward_piece(a, &p, i, run));
     return TS_OK;
 }
