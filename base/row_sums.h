@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_sums.h - for a search on the host over logits on a CUDA device: sums of exp(t (x - max)) in
- * double, like exp_sum.h on the host, and single logits. */
+ * double, like exp_simd.h on the host, and single logits. */
 #ifndef TS_BASE_ROW_SUMS_H
 #define TS_BASE_ROW_SUMS_H
 

@@ -5,7 +5,7 @@
 #define TS_BEAM_SEARCH_SIMD_H
 
 #include "beam_search_impl.h"
-#include "exp_sum.h"
+#include "exp_simd.h"
 
 static double sum(const float *x, int64_t n, double max)
 {

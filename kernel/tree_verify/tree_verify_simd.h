@@ -4,7 +4,7 @@
 #ifndef TS_TREE_VERIFY_SIMD_H
 #define TS_TREE_VERIFY_SIMD_H
 
-#include "exp_sum.h"
+#include "exp_simd.h"
 #include "tree_verify_impl.h"
 
 static double sum(const float *x, int64_t n, double max, double t)

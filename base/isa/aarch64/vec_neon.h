@@ -183,32 +183,38 @@ INLINE dvec dsub(dvec x, dvec y)
     return vsubq_f64(x, y);
 }
 
-INLINE dvec dmul(dvec x, dvec y)
-{
-    return vmulq_f64(x, y);
-}
-
 INLINE dvec dmadd(dvec x, dvec y, dvec z)
 {
     return vfmaq_f64(z, x, y);
 }
 
+/* A NaN where either is one. */
 INLINE dvec dlarger(dvec x, dvec y)
 {
-    return vbslq_f64(vcgtq_f64(x, y), x, y);
+    return vmaxq_f64(x, y);
 }
 
-/* v where x > y, else 0. */
-INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+/* v, but 0 where x < y. */
+INLINE dvec dbelow(dvec v, dvec x, dvec y)
 {
-    return vreinterpretq_f64_u64(vandq_u64(vcgtq_f64(x, y), vreinterpretq_u64_f64(v)));
+    return vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(v), vcltq_f64(x, y)));
 }
 
-/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
-INLINE dvec dscale(dvec v, dvec shifted)
+/* p[i], i being the lowest bits of v; n, a power of 2, is how many there are. */
+INLINE dvec dlookup(const double *p, int n, dvec v)
 {
-    const int64x2_t k = vshlq_n_s64(vreinterpretq_s64_f64(shifted), 52);
-    return vreinterpretq_f64_s64(vaddq_s64(vreinterpretq_s64_f64(v), k));
+    const uint64x2_t bits = vreinterpretq_u64_f64(v);
+    const uint64_t   most = (uint64_t)n - 1;
+    const double    *first = p + (vgetq_lane_u64(bits, 0) & most);
+    const double    *second = p + (vgetq_lane_u64(bits, 1) & most);
+    return vld1q_lane_f64(second, vcombine_f64(vld1_f64(first), vdup_n_f64(0)), 1);
+}
+
+/* The integer that v is, and the one that w is, shifted. */
+INLINE dvec dadd_bits(dvec v, dvec w, int shift)
+{
+    const uint64x2_t up = vreinterpretq_u64_f64(w) << shift;
+    return vreinterpretq_f64_u64(vaddq_u64(vreinterpretq_u64_f64(v), up));
 }
 
 #endif

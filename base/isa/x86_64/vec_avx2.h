@@ -44,17 +44,24 @@ INLINE dvec dget_floats(const float *p)
     return _mm256_cvtps_pd(_mm_loadu_ps(p));
 }
 
-/* v where x > y, else 0. */
-INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+/* v, but 0 where x < y. */
+INLINE dvec dbelow(dvec v, dvec x, dvec y)
 {
-    return _mm256_and_pd(_mm256_cmp_pd(x, y, _CMP_GT_OQ), v);
+    return _mm256_andnot_pd(_mm256_cmp_pd(x, y, _CMP_LT_OQ), v);
 }
 
-/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
-INLINE dvec dscale(dvec v, dvec shifted)
+/* p[i], i being the lowest bits of v; n, a power of 2, is how many there are. */
+INLINE dvec dlookup(const double *p, int n, dvec v)
 {
-    const __m256i k = _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52);
-    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(v), k));
+    const ints i = _mm256_and_si256(_mm256_castpd_si256(v), _mm256_set1_epi64x(n - 1));
+    return _mm256_i64gather_pd(p, i, 8);
+}
+
+/* The integer that v is, and the one that w is, shifted. */
+INLINE dvec dadd_bits(dvec v, dvec w, int shift)
+{
+    const ints up = _mm256_slli_epi64(_mm256_castpd_si256(w), shift);
+    return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(v), up));
 }
 
 #endif

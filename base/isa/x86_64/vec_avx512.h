@@ -36,17 +36,24 @@ INLINE dvec dget_floats(const float *p)
     return _mm512_cvtps_pd(_mm256_loadu_ps(p));
 }
 
-/* v where x > y, else 0. */
-INLINE dvec dwhere_above(dvec x, dvec y, dvec v)
+/* v, but 0 where x < y. */
+INLINE dvec dbelow(dvec v, dvec x, dvec y)
 {
-    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, y, _CMP_GT_OQ), v);
+    return _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(x, y, _CMP_NLT_UQ), v);
 }
 
-/* v times 2^k, where k is in the low bits of `shifted` = 0x1.8p52 + k. */
-INLINE dvec dscale(dvec v, dvec shifted)
+/* p[i], i being the lowest bits of v; n, a power of 2, is how many there are. */
+INLINE dvec dlookup(const double *p, int n, dvec v)
 {
-    const __m512i k = _mm512_slli_epi64(_mm512_castpd_si512(shifted), 52);
-    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(v), k));
+    const ints i = _mm512_and_si512(_mm512_castpd_si512(v), _mm512_set1_epi64(n - 1));
+    return _mm512_i64gather_pd(i, p, 8);
+}
+
+/* The integer that v is, and the one that w is, shifted. */
+INLINE dvec dadd_bits(dvec v, dvec w, int shift)
+{
+    const ints up = _mm512_slli_epi64(_mm512_castpd_si512(w), (unsigned)shift);
+    return _mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(v), up));
 }
 
 #endif

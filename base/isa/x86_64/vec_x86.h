@@ -113,11 +113,6 @@ INLINE dvec dsub(dvec x, dvec y)
     return MM(sub_pd)(x, y);
 }
 
-INLINE dvec dmul(dvec x, dvec y)
-{
-    return MM(mul_pd)(x, y);
-}
-
 INLINE dvec dmadd(dvec x, dvec y, dvec z)
 {
     return MM(fmadd_pd)(x, y, z);
