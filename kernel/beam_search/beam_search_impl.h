@@ -3,9 +3,8 @@
 #ifndef TS_BEAM_SEARCH_IMPL_H
 #define TS_BEAM_SEARCH_IMPL_H
 
-#include "impl.h"
+#include "topk.h"
 #include "touchstone/beam_search.h"
-#include "touchstone/softmax_topk.h"
 #include "whole.h"
 
 extern const ts_impl ts_beam_search_impls[], ts_beam_search_archive_impls[];
@@ -119,7 +118,7 @@ int64_t ts_beam_pieces(int64_t n_vocab);
 /* The sum of exp(x - max) over a chunk. */
 typedef double (*ts_beam_sum_fn)(const float *x, int64_t n, double max);
 
-ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum);
+ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_topk_fn topk, ts_beam_sum_fn sum);
 
 /* softmax_topk's arguments for n rows from `first` on. */
 ts_softmax_topk_args ts_beam_topk_args(const ts_beam_state *s, int64_t first, int64_t n);

@@ -32,14 +32,14 @@ ts_softmax_topk_args ts_beam_topk_args(const ts_beam_state *s, int64_t first, in
     };
 }
 
-/* softmax_topk's sums are float's: its candidates are taken, and not its probabilities. */
-static ts_status find_best(ts_beam_state *s)
+/* Candidates alone: probabilities need sums in double. */
+static ts_status find_best(ts_beam_state *s, ts_topk_fn topk)
 {
     const int64_t n_vocab = s->a->model->n_vocab, n_best = s->n_best;
     for (int64_t r = 0; r < s->n_rows; r += TS_BEAM_GROUP) {
         const ts_softmax_topk_args a =
             ts_beam_topk_args(s, r, ts_lesser(TS_BEAM_GROUP, s->n_rows - r));
-        const ts_status status = ts_softmax_topk(&a, &s->inner);
+        const ts_status status = topk(&a, &s->inner);
         if (status) return status;
     }
     for (int64_t r = 0; r < s->n_rows; r++) {
@@ -63,13 +63,13 @@ ts_status ts_beam_take_rows(ts_beam_state *s)
     return TS_OK;
 }
 
-ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_beam_sum_fn sum)
+ts_status ts_beam_reduce(ts_beam_state *s, const ts_exec *x, ts_topk_fn topk, ts_beam_sum_fn sum)
 {
     const int64_t   n_vocab = s->a->model->n_vocab, n_pieces = ts_beam_pieces(n_vocab);
     const int64_t   n = s->n_rows * n_pieces;
     const int64_t   most = ts_threads(x);
     const int       n_threads = s->n_rows * n_vocab < SMALL ? 1 : (int)ts_lesser(most, n);
-    const ts_status status = find_best(s);
+    const ts_status status = find_best(s, topk);
     if (status) return status;
 #pragma omp parallel for num_threads(n_threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {

@@ -90,7 +90,7 @@ ts_status ts_beam_search_ref(const void *args, const ts_exec *x)
 
 static ts_status reduce_archive(ts_beam_state *s, const ts_exec *x)
 {
-    return ts_beam_reduce(s, x, sum_ref);
+    return ts_beam_reduce(s, x, ts_softmax_topk, sum_ref);
 }
 
 ts_status ts_beam_search_archive_ref(const void *args, const ts_exec *x)

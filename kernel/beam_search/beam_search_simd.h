@@ -14,7 +14,7 @@ static double sum(const float *x, int64_t n, double max)
 
 static ts_status reduce(ts_beam_state *s, const ts_exec *x)
 {
-    return ts_beam_reduce(s, x, sum);
+    return ts_beam_reduce(s, x, SIMD(ts_topk), sum);
 }
 
 ts_status SIMD(ts_beam_search)(const void *args, const ts_exec *x)

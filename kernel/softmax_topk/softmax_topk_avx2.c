@@ -27,6 +27,18 @@ INLINE unsigned which_gt(vec x, vec y)
     return (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_GT_OQ));
 }
 
+INLINE vec keep_nan(vec nan, const vec x[4])
+{
+    const vec low = _mm256_cmp_ps(x[0], x[1], _CMP_UNORD_Q);
+    const vec high = _mm256_cmp_ps(x[2], x[3], _CMP_UNORD_Q);
+    return _mm256_or_ps(nan, _mm256_or_ps(low, high));
+}
+
+INLINE int any_nan(vec v)
+{
+    return _mm256_movemask_ps(v) != 0;
+}
+
 #include "softmax_topk_x86.h"
 
 /* Compression by halves: which lanes go to the front of a half. */

@@ -26,6 +26,18 @@ INLINE unsigned which_gt(vec x, vec y)
     return _mm512_cmp_ps_mask(x, y, _CMP_GT_OQ);
 }
 
+INLINE vec keep_nan(vec nan, const vec x[4])
+{
+    const __mmask16 low = _mm512_cmp_ps_mask(x[0], x[1], _CMP_UNORD_Q);
+    const __mmask16 high = _mm512_cmp_ps_mask(x[2], x[3], _CMP_UNORD_Q);
+    return _mm512_mask_mov_ps(nan, (__mmask16)(low | high), splat(1));
+}
+
+INLINE int any_nan(vec v)
+{
+    return which_gt(v, splat(0)) != 0;
+}
+
 #include "softmax_topk_x86.h"
 
 /* Compressed in registers: a compressing store to memory is many times slower. */

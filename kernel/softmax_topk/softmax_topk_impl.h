@@ -3,8 +3,7 @@
 #ifndef TS_SOFTMAX_TOPK_IMPL_H
 #define TS_SOFTMAX_TOPK_IMPL_H
 
-#include "impl.h"
-#include "touchstone/softmax_topk.h"
+#include "topk.h"
 #include "whole.h"
 
 extern const ts_impl ts_softmax_topk_impls[];

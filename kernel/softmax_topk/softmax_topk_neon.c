@@ -68,6 +68,17 @@ INLINE vec most(vec x, vec y)
     return vmaxq_f32(x, y);
 }
 
+INLINE vec keep_nan(vec nan, const vec x[4])
+{
+    return most(nan, most(most(x[0], x[1]), most(x[2], x[3])));
+}
+
+INLINE int any_nan(vec v)
+{
+    const float f = vmaxvq_f32(v);
+    return f != f;
+}
+
 INLINE unsigned bits_of(uint32x4_t mask)
 {
     static const uint32_t bit[] = { 1, 2, 4, 8 };

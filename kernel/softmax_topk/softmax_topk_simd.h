@@ -14,6 +14,7 @@
  *     fresh          a constant that is in memory, too: another copy where madd takes its place
  *     BATCH          vectors, 2, 4 or 8, whose exponentials go step by step together
  *     most           the larger; the second of the two, or a NaN, where either is a NaN
+ *     keep_nan       a vec that any_nan says yes to once one of the four vecs x had a NaN
  *     which_ge, which_gt   a bit for each lane; bits_in: how many are set; any_ge: whether one is
  *     tally          counts of lanes; tally_zero, tally_ge, and tallied: their sum
  *     pack           the lanes whose bit is set, next to each other; all LANES places are written
@@ -141,8 +142,10 @@ typedef struct peaks {
     float of_group[MAXIMA], of_eight[MAXIMA / EIGHT];
 } peaks;
 
-/* Notes those of the groups from number g on, of which the first lies at p. */
-INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec m, uintptr_t *ahead)
+/* Notes those of the groups from number g on, of which the first lies at p. Where a NaN is looked
+ * for, no sum follows: all lines ahead are prefetched here. */
+INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec m, vec *nan,
+                      uintptr_t *ahead)
 {
     while (g < end) {
         const int stop = (int)ts_lesser(end, g / EIGHT * EIGHT + EIGHT);
@@ -151,7 +154,12 @@ INLINE vec max_groups(const char *p, ts_dtype t, int g, int end, peaks *to, vec 
         for (; g < stop; g++, p += GROUP * size_of(t)) {
             vec x[4];
             load(x, p, t);
-            if (g % (4 * LINE / (GROUP * size_of(t))) == 0) fetch_ahead(ahead);
+            if (nan) {
+                *nan = keep_nan(*nan, x);
+                for (int64_t i = 0; i < GROUP * size_of(t) / LINE; i++) fetch_ahead(ahead);
+            } else if (g % (4 * LINE / (GROUP * size_of(t))) == 0) {
+                fetch_ahead(ahead);
+            }
             const vec of_group = most(most(x[0], x[1]), most(x[2], x[3]));
             put(to->of_group + g * LANES, of_group);
             high = most(of_group, high);
@@ -333,29 +341,44 @@ INLINE void take_candidates(list *l, const block *b, ts_dtype t, const peaks *m,
     enter(l, b, t, &h, l->cut, (uint32_t)first, ahead);
 }
 
-/* n logits from p on, of which the first is number `first`. */
+INLINE void add_block(const block *b, ts_dtype t, float max, const scale *c, uintptr_t *ahead,
+                      state *s)
+{
+    rescale(s, max, c);
+    const int       has_rest = b->n_rest != 0;
+    const float     shift = s->max > -INFINITY ? s->max : 0;
+    const uintptr_t until = (uintptr_t)b->p + (uintptr_t)(2 * BLOCK * size_of(t));
+    if (c->far) {
+        s->sum += sum_groups_far(b->p, t, b->n_groups, shift, c);
+        s->sum += sum_groups_far(b->rest, t, has_rest, shift, c);
+    } else {
+        if (b->n_groups) s->sum += sum_groups(b->p, t, b->n_groups, shift, c, ahead, until);
+        if (has_rest) s->sum += sum_groups(b->rest, t, 1, shift, c, ahead, 0);
+    }
+    if (!(s->max > -INFINITY) && !isnan(s->sum)) s->sum = 0;
+}
+
+/* n logits from p on, of which the first is number `first`. Without a scale the sum remains 0, but
+ * for a NaN. */
 INLINE void take_block(const char *p, ts_dtype t, int n, int32_t first, const scale *c,
                        uintptr_t *ahead, state *s, list *l)
 {
-    peaks     found;
-    group     rest;
-    block     b = { p, (const char *)&rest, n / GROUP, n % GROUP };
-    vec       m = max_groups(p, t, 0, b.n_groups, &found, splat(-INFINITY), ahead);
-    const int has_rest = b.n_rest != 0;
+    peaks      found;
+    group      rest;
+    block      b = { p, (const char *)&rest, n / GROUP, n % GROUP };
+    vec        any = splat(0);
+    vec *const nan = c ? NULL : &any;
+    vec        m = max_groups(p, t, 0, b.n_groups, &found, splat(-INFINITY), nan, ahead);
+    const int  has_rest = b.n_rest != 0;
     if (has_rest) copy_rest(&rest, p + b.n_groups * GROUP * size_of(t), t, b.n_rest);
-    m = max_groups(b.rest, t, b.n_groups, b.n_groups + has_rest, &found, m, ahead);
+    m = max_groups(b.rest, t, b.n_groups, b.n_groups + has_rest, &found, m, nan, ahead);
     const float max = highest(m);
-    rescale(s, max, c);
-    const float     shift = s->max > -INFINITY ? s->max : 0;
-    const uintptr_t until = (uintptr_t)p + (uintptr_t)(2 * BLOCK * size_of(t));
-    if (c->far) {
-        s->sum += sum_groups_far(p, t, b.n_groups, shift, c);
-        s->sum += sum_groups_far(b.rest, t, has_rest, shift, c);
+    if (c) {
+        add_block(&b, t, max, c, ahead, s);
     } else {
-        if (b.n_groups) s->sum += sum_groups(p, t, b.n_groups, shift, c, ahead, until);
-        if (has_rest) s->sum += sum_groups(b.rest, t, 1, shift, c, ahead, 0);
+        s->max = max > s->max ? max : s->max;
+        if (max == INFINITY || any_nan(any)) s->sum = (double)NAN;
     }
-    if (!(s->max > -INFINITY) && !isnan(s->sum)) s->sum = 0;
     if (l->k == 0 || !(max >= l->cut)) return;
     take_candidates(l, &b, t, &found, max, first, ahead);
     if (l->all) pour(l);
@@ -373,26 +396,19 @@ INLINE void read_as(const char *p, ts_dtype t, int64_t begin, int64_t end, const
                    l);
 }
 
-/* Logits begin..end of a row. */
-static void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
-                        state *s, list *l)
+/* Logits begin..end of a row. weighs: whether their sum is wanted; otherwise they are floats. */
+INLINE void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                        int weighs, state *s, list *l)
 {
     const scale c = scale_of(a->inv_temperature);
     *s = (state) { 0, -INFINITY };
     if (begin == end) return;
     const int64_t pitch = a->row_stride * size_of(a->dtype);
     const char   *p = (const char *)a->logits + row * pitch;
-    switch (a->dtype) {
-    case TS_BF16:
-        read_as(p, TS_BF16, begin, end, &c, s, l);
-        break;
-    case TS_F16:
-        read_as(p, TS_F16, begin, end, &c, s, l);
-        break;
-    default:
-        read_as(p, TS_F32, begin, end, &c, s, l);
-        break;
-    }
+    if (!weighs) read_as(p, TS_F32, begin, end, NULL, s, l);
+    else if (a->dtype == TS_BF16) read_as(p, TS_BF16, begin, end, &c, s, l);
+    else if (a->dtype == TS_F16) read_as(p, TS_F16, begin, end, &c, s, l);
+    else read_as(p, TS_F32, begin, end, &c, s, l);
 }
 
 /* From the candidates to the row's output. `prob` holds the logits of the winners for a while. */
@@ -437,7 +453,7 @@ INLINE void empty(list *l, const ts_softmax_topk_args *a)
     l->all = NULL;
 }
 
-static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
+INLINE void read_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end, int weighs)
 {
     list l;
     for (int64_t r = begin; r < end; r++) {
@@ -448,19 +464,19 @@ static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
             h = (heap) { a->prob + r * a->k, a->index + r * a->k, 0, l.k };
             l.all = &h;
         }
-        read_logits(a, r, 0, a->n_vocab, &s, &l);
+        read_logits(a, r, 0, a->n_vocab, weighs, &s, &l);
         finish_row(a, r, &s, &l);
     }
 }
 
-static void do_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
-                    ts_softmax_topk_part *part)
+INLINE void read_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                      int weighs, ts_softmax_topk_part *part)
 {
     float *const val = (float *)(part + 1);
     list         l;
     state        s;
     empty(&l, a);
-    read_logits(a, row, begin, end, &s, &l);
+    read_logits(a, row, begin, end, weighs, &s, &l);
     select_first(&l, 0, s.max);
     part->sum = s.sum;
     part->max = s.max;
@@ -496,11 +512,38 @@ static void do_merge(const ts_softmax_topk_args *a, int64_t row, const ts_softma
     finish_row(a, row, &s, &l);
 }
 
-static const ts_softmax_topk_steps steps = { do_rows, do_part, do_merge };
+static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
+{
+    read_rows(a, begin, end, 1);
+}
+
+static void do_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                    ts_softmax_topk_part *part)
+{
+    read_part(a, row, begin, end, 1, part);
+}
+
+static void choose_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
+{
+    read_rows(a, begin, end, 0);
+}
+
+static void choose_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                        ts_softmax_topk_part *part)
+{
+    read_part(a, row, begin, end, 0, part);
+}
 
 ts_status SIMD(ts_softmax_topk)(const void *args, const ts_exec *x)
 {
+    static const ts_softmax_topk_steps steps = { do_rows, do_part, do_merge };
     return ts_softmax_topk_threads(args, x, &steps);
+}
+
+ts_status SIMD(ts_topk)(const ts_softmax_topk_args *a, const ts_exec *x)
+{
+    static const ts_softmax_topk_steps steps = { choose_rows, choose_part, do_merge };
+    return ts_softmax_topk_threads(a, x, &steps);
 }
 
 #endif

@@ -5,12 +5,11 @@
 #include <math.h>
 
 #include "threads.h"
-#include "touchstone/softmax_topk.h"
 #include "tree_verify_impl.h"
 
 enum { SMALL = 1 << 14 }; /* logits: fewer are done before a second thread wakes up */
 
-/* softmax_topk gives the first of the largest, and detects an invalid row. */
+/* topk gives the first of the largest, and detects an invalid row. */
 static ts_softmax_topk_args largest(int64_t n_vocab, const float *logits, int32_t *token,
                                     float *prob)
 {
@@ -77,13 +76,13 @@ static int32_t draw(const ts_tree_chooser *c, const float *x, double max, double
 }
 
 ts_status ts_tree_choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token,
-                         ts_tree_sum_fn sum)
+                         ts_topk_fn topk, ts_tree_sum_fn sum)
 {
     const float               *logits = c->logits + row * c->n_vocab;
     int32_t                    first;
     float                      prob;
     const ts_softmax_topk_args a = largest(c->n_vocab, logits, &first, &prob);
-    const ts_status            s = ts_softmax_topk(&a, &c->inner);
+    const ts_status            s = topk(&a, &c->inner);
     if (s) return s;
     if (first < 0 || logits[first] == -INFINITY) return TS_E_MODEL;
     *token = c->temperature > 0 ? draw(c, logits, logits[first], u, sum) : first;

@@ -3,7 +3,7 @@
 #ifndef TS_TREE_VERIFY_IMPL_H
 #define TS_TREE_VERIFY_IMPL_H
 
-#include "impl.h"
+#include "topk.h"
 #include "touchstone/tree_verify.h"
 #include "whole.h"
 
@@ -65,7 +65,7 @@ static inline int64_t ts_tree_pieces(int64_t n_vocab)
 typedef double (*ts_tree_sum_fn)(const float *x, int64_t n, double max, double t);
 
 ts_status ts_tree_choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token,
-                         ts_tree_sum_fn sum);
+                         ts_topk_fn topk, ts_tree_sum_fn sum);
 ts_status ts_tree_choose_workspace(int64_t n_vocab, const ts_exec *x, size_t *n_bytes);
 
 /* 1 / temperature, or nearly: 0 times inf would be NaN. */

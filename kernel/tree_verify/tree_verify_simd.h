@@ -14,7 +14,7 @@ static double sum(const float *x, int64_t n, double max, double t)
 
 static ts_status choose(const ts_tree_chooser *c, int64_t row, double u, int32_t *token)
 {
-    return ts_tree_choose(c, row, u, token, sum);
+    return ts_tree_choose(c, row, u, token, SIMD(ts_topk), sum);
 }
 
 ts_status SIMD(ts_tree_verify)(const void *args, const ts_exec *x)
