@@ -9,8 +9,66 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "exp_table.h"
+#include "unroll.h"
+
+/* ---- float ---- */
+
+/* A constant for fresh. */
+#define COPIES(f) f, f, f, f
+
+enum { EXP2_DEGREE = 5 };
+
+/* 2^r for |r| <= 1/2, of n vectors step by step: within 1.9 * 2^-24, and exact at 0. */
+INLINE void exp2_of(vec *p, const vec *r, int n)
+{
+    static const float c[][4] = {
+        { COPIES(1) },
+        { COPIES(0x1.62e42ap-1f) },
+        { COPIES(0x1.ebf9bcp-3f) },
+        { COPIES(0x1.c6b754p-5f) },
+        { COPIES(0x1.3cea8p-7f) },
+        { COPIES(0x1.5bb986p-10f) },
+    };
+    UNROLL
+    for (int j = 0; j < n; j++) p[j] = fresh(c[EXP2_DEGREE]);
+    UNROLL
+    for (int i = EXP2_DEGREE; i-- > 0;) {
+        UNROLL
+        for (int j = 0; j < n; j++) p[j] = madd(p[j], r[j], fresh(c[i]));
+    }
+}
+
+/* x y + big: rounded, with an exponent in the lowest bits; and big - t, exactly. */
+INLINE vec add_big(vec x, vec y)
+{
+    static const float big[] = { COPIES(0x1.8p23f + 127) };
+    return madd(x, y, fresh(big));
+}
+
+INLINE vec less_big(vec t)
+{
+    return sub(splat(0x1.8p23f + 127), t);
+}
+
+/* exp(x) for -87.336 <= x < 88, to 2e-7 of itself. exp(-87.336) is the smallest normal float. */
+INLINE vec exp_near(vec x)
+{
+    const vec log2_e = splat(0x1.715476p0f), t = add_big(x, log2_e);
+    const vec r = madd(x, splat(0x1.4ae0c0p-26f), madd(x, log2_e, less_big(t)));
+    vec       p;
+    exp2_of(&p, &r, 1);
+    return mul(p, exponent(t));
+}
+
+/* The same for x < 88, and 0 below. */
+INLINE vec exp_of(vec x)
+{
+    const vec low = splat(-87.336f);
+    return below(exp_near(larger(low, x)), x, low);
+}
 
 /* ---- double ----
  *
@@ -43,6 +101,21 @@ INLINE dvec dadd_exp(dvec sum, dvec d, const dexp_scale *s)
     p = dmadd(p, r, dsplat(1));
     const dvec power = dadd_bits(dlookup(ts_exp_table, TS_EXP_TABLE, n), n, 41);
     return dmadd(p, dbelow(power, d, dsplat(s->none)), sum);
+}
+
+/* x = share exp(t (x - m)) of n floats. */
+INLINE void put_exps(float *x, int64_t n, double m, double t, double share)
+{
+    const dexp_scale s = dexp_scale_of(t);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int64_t some = n - i < LANES ? n - i : LANES;
+        float         f[LANES] = { 0 };
+        double        e[LANES];
+        memcpy(f, x + i, (size_t)some * sizeof *f);
+        for (int j = 0; j < LANES; j += DLANES)
+            dput(e + j, dadd_exp(dsplat(0), dsub(dget_floats(f + j), dsplat(m)), &s));
+        for (int64_t j = 0; j < some; j++) x[i + j] = (float)(e[j] * share);
+    }
 }
 
 /* The sum of exp(t (x - m)) over n floats x <= m. The order of additions depends on n only. */

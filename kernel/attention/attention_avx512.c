@@ -5,19 +5,11 @@
 
 enum { ROWS = 6, VECS = 4, WIDE = 4 }; /* sums fill 24 of 32 registers */
 
-static const float least = -200, big = 0x1.8p23f;
-
 INLINE vec within(vec v, vec i, vec begin, vec end)
 {
     const __mmask16 from = _mm512_cmp_ps_mask(i, begin, _CMP_GE_OQ);
     return _mm512_mask_mov_ps(splat(-__builtin_inff()),
                               _mm512_mask_cmp_ps_mask(from, i, end, _CMP_LT_OQ), v);
-}
-
-INLINE vec times_power(vec v, vec n, vec t)
-{
-    (void)t;
-    return _mm512_scalef_ps(v, n);
 }
 
 #include "attention_simd.h"

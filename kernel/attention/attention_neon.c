@@ -5,19 +5,10 @@
 
 enum { ROWS = 8, VECS = 2, WIDE = 4 }; /* sums fill 16 of 32 registers, factors 10 */
 
-/* The lowest bits of n + big are n + 127, an exponent; that of least is 0. */
-static const float least = -88, big = 0x1.8p23f + 127;
-
 INLINE vec within(vec v, vec i, vec begin, vec end)
 {
     const uint32x4_t seen = vandq_u32(vcgeq_f32(i, begin), vcltq_f32(i, end));
     return vbslq_f32(seen, v, splat(-__builtin_inff()));
-}
-
-INLINE vec times_power(vec v, vec n, vec t)
-{
-    (void)n;
-    return mul(v, vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
 }
 
 #include "attention_simd.h"

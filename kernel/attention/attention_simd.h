@@ -6,10 +6,8 @@
  *
  *     ROWS, VECS      rows of a matmul, and vecs of a row, that are processed together
  *     WIDE            vecs of scores that are converted to weights together
- *     least, big      for exp_of: the largest argument with exp 0, and the addend that rounds
  *     finite_of       0 for what is not finite
  *     within          v where begin <= i < end, else -inf
- *     times_power     v * 2^n, n an integer < 128 and t = n + big; 0 for that of `least`
  *
  * Queries are in lanes. Scores are transposed, S' = K Q', and so is the sum, O' = V' P': maxima and
  * sums over keys are then vertical, K and V are read in their own layout, one element at a time,
@@ -23,6 +21,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "exp_simd.h"
 #include "unroll.h"
 
 enum { TILE = TS_ATTENTION_TILE };
@@ -30,23 +29,6 @@ enum { TILE = TS_ATTENTION_TILE };
 INLINE int64_t round_up(int64_t n)
 {
     return (n + LANES - 1) / LANES * LANES;
-}
-
-/* exp(x) for any x <= 0 and for few above it, to 1e-7 of itself. Adding `big` rounds to an integer.
- * The polynomial is a fit to exp(r) for |r| <= ln 2 / 2. */
-INLINE vec exp_of(vec x)
-{
-    const vec y = larger(splat(least), x), t = madd(y, splat(0x1.715476p0f), splat(big));
-    const vec n = sub(t, splat(big));
-    const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), y));
-    vec       e = splat(0x1.687b46p-10f);
-    e = madd(e, r, splat(0x1.123bdcp-7f));
-    e = madd(e, r, splat(0x1.555b5cp-5f));
-    e = madd(e, r, splat(0x1.55548ep-3f));
-    e = madd(e, r, splat(0x1.fffff8p-2f));
-    e = madd(e, r, splat(1));
-    e = madd(e, r, splat(1));
-    return times_power(e, n, t);
 }
 
 /* ---- products of tiles ---- */

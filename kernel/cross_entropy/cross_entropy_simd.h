@@ -15,17 +15,13 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "exp_simd.h"
 #include "unroll.h"
 #include "vec_simd.h"
 
 /* TERMS: of one running sum. Small terms of one size added to a large one are all rounded alike:
  * over 128 rows that error exceeded the bound. */
 enum { TERMS = 32, LINE_WORDS = 512 };
-
-INLINE vec exp_of(vec x)
-{
-    return exp_from(-87.336f, x);
-}
 
 /* tanh(x / cap), from e = exp(-2 |x| / cap); a NaN stays one. */
 INLINE vec tanh_of(vec x, float cap)

@@ -28,6 +28,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exp_simd.h"
 #include "unroll.h"
 #include "vec_simd.h"
 
@@ -58,11 +59,6 @@ typedef struct work {
     _Alignas(LINE) float k[TS_KV_TILE * TS_KV_WIDEST], v[TS_KV_TILE * TS_KV_WIDEST];
     _Alignas(LINE) float step[TS_KV_WIDEST], low[TS_KV_WIDEST]; /* of a group of tokens */
 } work;
-
-INLINE vec exp_of(vec x)
-{
-    return exp_from(-87, x);
-}
 
 INLINE float exp_one(float x)
 {

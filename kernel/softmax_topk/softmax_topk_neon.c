@@ -53,15 +53,6 @@ INLINE ivec count_from(int32_t i)
     return vaddq_s32(vdupq_n_s32(i), vld1q_s32(lane));
 }
 
-/* The compiler would load it once, and then copy it. */
-INLINE vec fresh(const float *copy, float f)
-{
-    vec v;
-    (void)f;
-    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const float(*)[LANES])copy));
-    return v;
-}
-
 /* A NaN where either is one. It hides a block's maximum, but the row has no use for it any more. */
 INLINE vec most(vec x, vec y)
 {

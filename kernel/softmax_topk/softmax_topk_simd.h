@@ -11,7 +11,6 @@
  *     load           GROUP logits, each in some lane of some vec
  *     load_in_order  the same in the order of memory
  *     get_ints, count_from   of ivec; the latter is i, i + 1, ...
- *     fresh          a constant that is in memory, too: another copy where madd takes its place
  *     BATCH          vectors, 2, 4 or 8, whose exponentials go step by step together
  *     most           the larger; the second of the two, or a NaN, where either is a NaN
  *     keep_nan       a vec that any_nan says yes to once one of the four vecs x had a NaN
@@ -31,7 +30,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "exp_simd.h"
 #include "softmax_topk_candidates.h"
+#include "unroll.h"
 #include "vec_simd.h"
 
 enum {
@@ -44,10 +45,10 @@ enum {
 
 /* ---- exponentials ---- */
 
-/* What turns x - max into an exponent of two. `far` from 1, some x - max or this factor itself is
- * no float although it matters; then everything goes in doubles. */
+/* 2^(c (x - max)) in floats; or, where some x - max or this factor is no float although it matters,
+ * in doubles. */
 typedef struct scale {
-    double to_log2;
+    double t;
     float  c, low; /* below `low` there is nothing to add to a sum of 1 or more */
     int    far;
 } scale;
@@ -56,47 +57,12 @@ INLINE scale scale_of(double t)
 {
     const double c = t * 0x1.71547652b82fep0;
     const int    far = !(c > 0x1p-100 && c < 0x1p127);
-    return (scale) { c, far ? 0 : (float)c, far ? 0 : (float)(-125 / c), far };
+    return (scale) { t, far ? 0 : (float)c, far ? 0 : (float)(-125 / c), far };
 }
-
-/* 2^y for y <= 0, to 1e-9, and 2^-1000 for what is smaller. Adding `big` leaves y, rounded to an
- * integer and with the bias of an exponent, in the lowest bits. */
-INLINE double exp2_of(double y)
-{
-    const double big = 0x1.8p52 + 1023;
-    y = y < -1000 ? -1000 : y;
-    const double sum = y + big, r = (y - (sum - big)) * 0x1.62e42fefa39efp-1;
-    uint64_t     bits;
-    double       power;
-    memcpy(&bits, &sum, sizeof bits);
-    bits <<= 52;
-    memcpy(&power, &bits, sizeof power);
-    const double r2 = r * r, r4 = r2 * r2;
-    const double low = (1 + r) + r2 * (1. / 2 + r * (1. / 6));
-    const double high = (1. / 24 + r * (1. / 120)) + r2 * (1. / 720 + r * (1. / 5040));
-    return power * (low + r4 * (high + r4 * (1. / 40320)));
-}
-
-/* What is added to x c, the last one, and the polynomial, which is within 1.9 * 2^-24 of 2^r on
- * [-1/2, 1/2] and exact at 0. */
-enum { DEGREE = 5, BIG = DEGREE + 1, CONSTANTS };
-#define BIG_AND_BIAS (0x1.8p23f + 127)
-static const float constant[CONSTANTS] = {
-    1, 0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b754p-5f, 0x1.3cea8p-7f, 0x1.5bb986p-10f, BIG_AND_BIAS,
-};
 
 typedef struct weighing {
-    vec   shift, low, c;
-    float copy[CONSTANTS][LANES];
+    vec shift, low, c;
 } weighing;
-
-INLINE void prepare(weighing *w, float shift, const scale *s)
-{
-    w->shift = splat(shift);
-    w->low = splat(s->low);
-    w->c = splat(s->c);
-    for (int i = 0; i < CONSTANTS; i++) put(w->copy[i], splat(constant[i]));
-}
 
 /* sum + 2^(c (x - shift)), over n_vec vectors, BATCH at most. The product with c is never rounded,
  * and `low` keeps results from becoming subnormal, which would be slow. A NaN in x passes through
@@ -104,20 +70,14 @@ INLINE void prepare(weighing *w, float shift, const scale *s)
 INLINE void add_weights(vec sum[2], const vec *x, int n_vec, const weighing *w)
 {
     vec d[BATCH], n[BATCH], r[BATCH], p[BATCH];
-#pragma GCC unroll 8
+    UNROLL
     for (int j = 0; j < n_vec; j++) d[j] = most(w->low, sub(x[j], w->shift));
-#pragma GCC unroll 8
-    for (int j = 0; j < n_vec; j++) n[j] = madd(d[j], w->c, fresh(w->copy[BIG], BIG_AND_BIAS));
-#pragma GCC unroll 8
-    for (int j = 0; j < n_vec; j++) r[j] = madd(d[j], w->c, sub(splat(BIG_AND_BIAS), n[j]));
-#pragma GCC unroll 8
-    for (int j = 0; j < n_vec; j++) p[j] = splat(constant[DEGREE]);
-#pragma GCC unroll 8
-    for (int i = DEGREE; i-- > 0;) {
-#pragma GCC unroll 8
-        for (int j = 0; j < n_vec; j++) p[j] = madd(p[j], r[j], fresh(w->copy[i], constant[i]));
-    }
-#pragma GCC unroll 8
+    UNROLL
+    for (int j = 0; j < n_vec; j++) n[j] = add_big(d[j], w->c);
+    UNROLL
+    for (int j = 0; j < n_vec; j++) r[j] = madd(d[j], w->c, less_big(n[j]));
+    exp2_of(p, r, n_vec);
+    UNROLL
     for (int j = 0; j < n_vec; j++) sum[j % 2] = madd(p[j], exponent(n[j]), sum[j % 2]);
 }
 
@@ -178,9 +138,8 @@ INLINE double sum_groups(const char *p, ts_dtype t, int n_groups, float shift, c
     const int64_t most = GROUP * size_of(t) / LINE; /* a group */
     const int64_t lines =
         until > *ahead ? ts_lesser(most, (int64_t)(until - *ahead) / LINE / n_groups + 1) : 0;
-    double   all = 0;
-    weighing w;
-    prepare(&w, shift, s);
+    const weighing w = { splat(shift), splat(s->low), splat(s->c) };
+    double         all = 0;
     for (int begin = 0; begin < n_groups; begin += SHORT) {
         const int end = (int)ts_lesser(begin + SHORT, n_groups);
         vec       sum[2] = { splat(0), splat(0) }; /* more would not fit in 16 registers */
@@ -212,7 +171,7 @@ INLINE double sum_groups_far(const char *p, ts_dtype t, int n_groups, float shif
         float f[GROUP];
         load(x, p + g * GROUP * size_of(t), t);
         for (int j = 0; j < 4; j++) put(f + j * LANES, x[j]);
-        for (int i = 0; i < GROUP; i++) sum += exp2_of(((double)f[i] - (double)shift) * s->to_log2);
+        sum += exp_sum(f, GROUP, (double)shift, s->t);
     }
     return sum;
 }
@@ -220,7 +179,7 @@ INLINE double sum_groups_far(const char *p, ts_dtype t, int n_groups, float shif
 INLINE void rescale(state *s, float max, const scale *c)
 {
     if (!(max > s->max)) return;
-    s->sum *= exp2_of(((double)s->max - (double)max) * c->to_log2);
+    s->sum *= exp(((double)s->max - (double)max) * c->t);
     s->max = max;
 }
 
@@ -414,11 +373,10 @@ INLINE void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begi
 /* From the candidates to the row's output. `prob` holds the logits of the winners for a while. */
 static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *s, list *l)
 {
-    const int    nonfinite = isnan(s->sum);
-    const double m = (double)s->max, c = scale_of(a->inv_temperature).to_log2;
+    const int nonfinite = isnan(s->sum);
     if (a->lse)
         a->lse[row] = nonfinite    ? NAN
-                      : s->sum > 0 ? (float)(a->inv_temperature * m + log(s->sum))
+                      : s->sum > 0 ? (float)(a->inv_temperature * (double)s->max + log(s->sum))
                                    : (float)-INFINITY;
     if (a->k == 0) return;
     int32_t *index = a->index + row * a->k;
@@ -435,9 +393,8 @@ static void finish_row(const ts_softmax_topk_args *a, int64_t row, const state *
         else sort_many(l, index, prob);
     }
     if (nonfinite) n = 0;
-    const double share = s->sum > 0 ? 1 / s->sum : 0, from = s->sum > 0 ? m : 0;
-    for (int64_t j = 0; j < n; j++)
-        prob[j] = (float)(exp2_of(((double)prob[j] - from) * c) * share);
+    put_exps(prob, n, s->sum > 0 ? (double)s->max : 0, a->inv_temperature,
+             s->sum > 0 ? 1 / s->sum : 0);
     for (int64_t j = n; j < a->k; j++) {
         index[j] = -1;
         prob[j] = nonfinite ? NAN : 0;

@@ -35,12 +35,6 @@ INLINE void load_in_order(vec x[4], const void *p, ts_dtype t)
     for (int j = 0; j < 4; j++) x[j] = widen((const uint16_t *)p + j * LANES, TS_BF16);
 }
 
-INLINE vec fresh(const float *copy, float f)
-{
-    (void)copy;
-    return splat(f);
-}
-
 INLINE vec most(vec x, vec y)
 {
     return larger(x, y);

@@ -14,27 +14,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "exp_simd.h"
 #include "vec_simd.h"
 
 static const float FAR = 80;
-
-/* exp(x) for -FAR < x <= 0, to 1e-7 of itself. Adding `big` rounds to an integer whose lowest bits
- * are a float's exponent. */
-INLINE vec exp_of(vec x)
-{
-    const vec big = splat(0x1.8p23f + 127);
-    const vec t = madd(x, splat(0x1.715476p0f), big), n = sub(t, big);
-    const vec r = nmadd(n, splat(-0x1.05c610p-29f), nmadd(n, splat(0x1.62e430p-1f), x));
-    vec       e = splat(1.0f / 5040);
-    e = madd(e, r, splat(1.0f / 720));
-    e = madd(e, r, splat(1.0f / 120));
-    e = madd(e, r, splat(1.0f / 24));
-    e = madd(e, r, splat(1.0f / 6));
-    e = madd(e, r, splat(0.5f));
-    e = madd(e, r, splat(1));
-    e = madd(e, r, splat(1));
-    return mul(e, exponent(t));
-}
 
 INLINE vec magnitude(vec v)
 {
@@ -48,7 +31,7 @@ typedef struct sigmoid {
 
 INLINE sigmoid sigmoid_of(vec gate, vec size)
 {
-    const vec e = exp_of(sub(splat(0), size));
+    const vec e = exp_near(sub(splat(0), size));
     const vec large = divide(splat(1), add(splat(1), e)), small = mul(e, large);
     return (sigmoid) { where_above(gate, splat(0), large, small),
                        where_above(gate, splat(0), small, large) };

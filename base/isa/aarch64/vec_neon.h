@@ -30,6 +30,15 @@ INLINE vec splat(float f)
     return vdupq_n_f32(f);
 }
 
+/* A constant that madd is to overwrite: loaded each time, which takes a unit that is free, where
+ * the compiler would load it once and then copy it. */
+INLINE vec fresh(const float f[4])
+{
+    vec v;
+    __asm__ volatile("ldr %q0, %1" : "=w"(v) : "m"(*(const float(*)[4])f));
+    return v;
+}
+
 INLINE vec add(vec x, vec y)
 {
     return vaddq_f32(x, y);

@@ -23,6 +23,12 @@ INLINE vec splat(float f)
     return MM(set1_ps)(f);
 }
 
+/* A constant that madd is to overwrite. */
+INLINE vec fresh(const float f[4])
+{
+    return splat(*f);
+}
+
 INLINE vec add(vec x, vec y)
 {
     return MM(add_ps)(x, y);
