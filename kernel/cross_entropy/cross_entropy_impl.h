@@ -39,6 +39,12 @@ typedef struct ts_xe_row {
     double max, sum, z_sum, hit, lse;
 } ts_xe_row;
 
+/* Of a row of up to TS_XE_KEPT logits exp(z - base), each line with a base of its own. */
+enum { TS_XE_LINE = 512, TS_XE_KEPT = 1 << 15 };
+typedef struct ts_xe_kept {
+    float e[TS_XE_KEPT], base[TS_XE_KEPT / TS_XE_LINE];
+} ts_xe_kept;
+
 /* A block of words with a chunk of rows. Strides are in floats. */
 typedef struct ts_xe_step {
     ts_xe_form     form;
@@ -61,11 +67,12 @@ typedef struct ts_xe_steps {
     void (*forward)(const ts_xe_step *s);
     void (*backward)(const ts_xe_step *s);
     /* A row of logits: its sums, and its gradient times g, from one place to another or the same.
-     */
+     * kept goes from one to the other, or is NULL. */
     void (*sum_row)(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
-                    ts_xe_row *r);
+                    ts_xe_row *r, ts_xe_kept *kept);
     void (*grade_row)(const void *x, void *dx, ts_dtype t, int64_t at, int64_t n,
-                      const ts_xe_form *f, float lse, int32_t target, float g);
+                      const ts_xe_form *f, const ts_xe_row *r, ts_xe_kept *kept, int32_t target,
+                      float g);
 } ts_xe_steps;
 
 ts_status ts_cross_entropy_threads(const ts_cross_entropy_args *a, const ts_exec *x,

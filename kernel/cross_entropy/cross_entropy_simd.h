@@ -21,7 +21,7 @@
 
 /* TERMS: of one running sum. Small terms of one size added to a large one are all rounded alike:
  * over 128 rows that error exceeded the bound. */
-enum { TERMS = 32, LINE_WORDS = 512 };
+enum { TERMS = 32, TOPS = 4 };
 
 /* tanh(x / cap), from e = exp(-2 |x| / cap); a NaN stays one. */
 INLINE vec tanh_of(vec x, float cap)
@@ -221,71 +221,116 @@ INLINE float largest_of(vec v)
     return m;
 }
 
-/* LINE_WORDS at a time, with a running maximum. */
-INLINE void sum_row_of(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
-                       ts_xe_row *r)
+/* n <= TS_XE_LINE logits as z, and -inf up to a multiple of LANES; gives the largest. */
+INLINE float fill_line(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
+                       float *line)
 {
-    float  line[LINE_WORDS];
+    const char *const p = (const char *)x + bytes_of(t, at);
+    int64_t           k = 0;
+    vec               top[TOPS];
+    UNROLL
+    for (int i = 0; i < TOPS; i++) top[i] = splat(-INFINITY);
+    for (; k + TOPS * LANES <= n; k += TOPS * LANES) {
+        UNROLL
+        for (int i = 0; i < TOPS; i++) {
+            const vec v = widen(p + bytes_of(t, k + i * LANES), t);
+            put(line + k + i * LANES, v);
+            top[i] = larger(v, top[i]);
+        }
+    }
+    floats_of(x, t, at + k, n - k, -INFINITY, line + k);
+    for (; k < n; k += LANES) top[0] = larger(get(line + k), top[0]);
+    const float all = largest_of(larger(larger(top[0], top[1]), larger(top[2], top[3])));
+    if (!(f->softcap > 0)) return all;
+    for (k = 0; k < n; k += LANES) put(line + k, capped(get(line + k), f));
+    for (; n % LANES; n++) line[n] = -INFINITY; /* again */
+    return largest_of(capped(splat(all), f));
+}
+
+/* z becomes exp(z - base), of which it gives the sum. */
+INLINE double weigh_line(float *line, int64_t n, float base)
+{
+    vec sum = splat(0);
+    for (int64_t k = 0; k < n; k += LANES) {
+        const vec e = exp_of(sub(get(line + k), splat(base)));
+        put(line + k, e);
+        sum = add(sum, e);
+    }
+    return (double)total(sum);
+}
+
+/* Rows of -inf have a sum of 0, those with +inf are NaN without it. */
+INLINE float base_of(double max)
+{
+    return isfinite(max) ? (float)max : 0;
+}
+
+/* A line at a time, with a running maximum. */
+INLINE void sum_row_of(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
+                       ts_xe_row *r, ts_xe_kept *kept)
+{
     double m = -INFINITY;
     r->sum = r->z_sum = 0;
-    for (int64_t i = 0; i < n; i += LINE_WORDS) {
-        const int64_t words = ts_lesser(LINE_WORDS, n - i);
-        vec           top = splat(-INFINITY), sum = splat(0);
-        floats_of(x, t, at + i, words, -INFINITY, line);
-        for (int64_t k = 0; k < words; k += LANES) {
-            put(line + k, capped(get(line + k), f));
-            if (k + LANES > words)
-                for (int64_t j = words; j < k + LANES; j++) line[j] = -INFINITY; /* again */
-            top = larger(get(line + k), top);
-        }
-        const double here = largest_of(top), now = here > m ? here : m;
-        const vec    base = finite_of(splat((float)now));
-        for (int64_t k = 0; k < words; k += LANES) sum = add(sum, exp_of(sub(get(line + k), base)));
+    for (int64_t i = 0; i < n; i += TS_XE_LINE) {
+        const int64_t words = ts_lesser(TS_XE_LINE, n - i);
+        float other[TS_XE_LINE], *const line = kept ? kept->e + i : other;
+        const double here = (double)fill_line(x, t, at + i, words, f, line);
+        const double now = here > m ? here : m;
         for (int64_t k = 0; k < words && f->means; k++) r->z_sum += (double)line[k];
         if (now != m && r->sum > 0) r->sum *= exp(m - now);
-        r->sum += (double)total(sum);
+        r->sum += weigh_line(line, words, base_of(now));
+        if (kept) kept->base[i / TS_XE_LINE] = base_of(now);
         m = now;
     }
     r->max = m;
 }
 
+/* Exponentials that were not kept are computed again. */
 INLINE void grade_row_of(const void *x, void *dx, ts_dtype t, int64_t at, int64_t n,
-                         const ts_xe_form *f, float lse, int32_t target, float g)
+                         const ts_xe_form *f, const ts_xe_row *r, ts_xe_kept *kept, int32_t target,
+                         float g)
 {
-    char *const   to = (char *)dx + bytes_of(t, at);
-    const int64_t group = target / LANES * LANES;
-    for (int64_t c = 0; c < n; c += LANES) {
-        float         line[LANES];
-        const int64_t words = ts_lesser(LANES, n - c);
-        floats_of(x, t, at + c, words, 0, line);
-        const float hit = line[c == group ? target - c : 0];
-        put(line, gradient(get(line), splat(lse), 0, f));
-        if (c == group) line[target - c] = gradient_of_hit(hit, lse, f);
-        const vec all = mul(get(line), splat(g));
-        if (words == LANES) {
-            narrow(to + bytes_of(t, c), t, all);
-        } else {
-            char last[LANES * sizeof(float)];
-            narrow(last, t, all);
-            memcpy(to + bytes_of(t, c), last, (size_t)bytes_of(t, words));
+    const char *const from = (const char *)x + bytes_of(t, at);
+    char *const       to = (char *)dx + bytes_of(t, at);
+    const int64_t     group = target / LANES * LANES;
+    float             less[2][LANES]; /* of other groups; of the target's */
+    for (int j = 0; j < LANES; j++) less[0][j] = less[1][j] = -f->smooth;
+    less[1][target - group] -= f->hit;
+    for (int64_t i = 0; i < n; i += TS_XE_LINE) {
+        const int64_t words = ts_lesser(TS_XE_LINE, n - i);
+        float other[TS_XE_LINE], *const line = kept ? kept->e + i : other;
+        const float  base = kept ? kept->base[i / TS_XE_LINE] : base_of(r->max);
+        const double share = exp((double)base - r->lse) * (1 + (double)f->z2 * r->lse);
+        if (!kept) fill_line(x, t, at + i, words, f, line);
+        if (!kept) weigh_line(line, words, base);
+        for (int64_t k = 0; k < words; k += LANES) {
+            const int64_t c = bytes_of(t, i + k);
+            const int     some = (int)ts_lesser(LANES, words - k);
+            vec           q = madd(get(line + k), splat((float)share), get(less[i + k == group]));
+            if (f->softcap > 0) {
+                const vec y = tanh_of(fetch(from + c, t, some), f->softcap);
+                q = mul(q, nmadd(y, y, splat(1)));
+            }
+            leave(to + c, t, some, mul(q, splat(g)));
         }
     }
 }
 
 static void sum_row(const void *x, ts_dtype t, int64_t at, int64_t n, const ts_xe_form *f,
-                    ts_xe_row *r)
+                    ts_xe_row *r, ts_xe_kept *kept)
 {
-    if (t == TS_F32) sum_row_of(x, TS_F32, at, n, f, r);
-    else if (t == TS_F16) sum_row_of(x, TS_F16, at, n, f, r);
-    else sum_row_of(x, TS_BF16, at, n, f, r);
+    if (t == TS_F32) sum_row_of(x, TS_F32, at, n, f, r, kept);
+    else if (t == TS_F16) sum_row_of(x, TS_F16, at, n, f, r, kept);
+    else sum_row_of(x, TS_BF16, at, n, f, r, kept);
 }
 
 static void grade_row(const void *x, void *dx, ts_dtype t, int64_t at, int64_t n,
-                      const ts_xe_form *f, float lse, int32_t target, float g)
+                      const ts_xe_form *f, const ts_xe_row *r, ts_xe_kept *kept, int32_t target,
+                      float g)
 {
-    if (t == TS_F32) grade_row_of(x, dx, TS_F32, at, n, f, lse, target, g);
-    else if (t == TS_F16) grade_row_of(x, dx, TS_F16, at, n, f, lse, target, g);
-    else grade_row_of(x, dx, TS_BF16, at, n, f, lse, target, g);
+    if (t == TS_F32) grade_row_of(x, dx, TS_F32, at, n, f, r, kept, target, g);
+    else if (t == TS_F16) grade_row_of(x, dx, TS_F16, at, n, f, r, kept, target, g);
+    else grade_row_of(x, dx, TS_BF16, at, n, f, r, kept, target, g);
 }
 
 static const ts_xe_steps steps = { widen_row, forward, backward, sum_row, grade_row };

@@ -328,11 +328,11 @@ static double do_row(const ts_cross_entropy_logits_args *a, const ts_xe_steps *s
     void *const   to = a->in_place ? a->logits : a->dlogits;
     const double  hit = ts_load(a->logits, a->dtype, at + target), c = a->softcap;
     ts_xe_row     r = { .hit = c > 0 ? c * tanh(hit / c) : hit };
-    steps->sum_row(a->logits, a->dtype, at, a->n_vocab, form, &r);
+    ts_xe_kept room, *const kept = to && a->n_vocab <= TS_XE_KEPT ? &room : NULL;
+    steps->sum_row(a->logits, a->dtype, at, a->n_vocab, form, &r, kept);
     r.lse = lse_of(&r);
     ((float *)a->lse)[i] = (float)r.lse;
-    if (to)
-        steps->grade_row(a->logits, to, a->dtype, at, a->n_vocab, form, (float)r.lse, target, g);
+    if (to) steps->grade_row(a->logits, to, a->dtype, at, a->n_vocab, form, &r, kept, target, g);
     return loss_of(&r, a->smoothing, a->z_loss, a->n_vocab);
 }
 
