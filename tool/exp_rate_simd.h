@@ -5,8 +5,7 @@
 #define TS_EXP_RATE_SIMD_H
 
 #include "exp_rate.h"
-#include "exp_sum.h"
-#include "vec_simd.h"
+#include "exp_simd.h"
 
 static float in_float(const float *x, int64_t n)
 {
@@ -14,7 +13,7 @@ static float in_float(const float *x, int64_t n)
     vec sum[SUMS];
     for (int k = 0; k < SUMS; k++) sum[k] = splat(0);
     for (int64_t i = 0; i < n; i += SUMS * LANES)
-        for (int k = 0; k < SUMS; k++) sum[k] = add(sum[k], exp_from(-87, get(x + i + k * LANES)));
+        for (int k = 0; k < SUMS; k++) sum[k] = add(sum[k], exp_of(get(x + i + k * LANES)));
     return total(add(add(sum[0], sum[1]), add(sum[2], sum[3])));
 }
 
