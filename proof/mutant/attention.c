@@ -153,6 +153,7 @@ static void do_tile(row *r, int64_t begin, int64_t end)
         s[j - begin] = past              ? 0
                        : seen[j - begin] ? score(r, j)
                        : t == EMPTY_MEAN ? -1e9
+                       : t == MASK_1E30  ? -1e30
                                          : -INFINITY;
         top = fmax(top, s[j - begin]); /* which passes over NaN */
         if (isnan(s[j - begin])) r->l = NAN;
@@ -165,7 +166,8 @@ static void do_tile(row *r, int64_t begin, int64_t end)
     rescale(r, new_max(r, top));
     for (int64_t j = begin; j < end; j++) {
         const double p = exp(s[j - begin] - r->m);
-        if (seen[j - begin] || t == EMPTY_MEAN || t == PADDING || t == UNGUARDED_WINDOW)
+        if (seen[j - begin] || t == EMPTY_MEAN || t == MASK_1E30 || t == PADDING ||
+            t == UNGUARDED_WINDOW)
             add(r, j, p);
     }
     for (int64_t e = 0; e < r->a->d.head_dim; e++) {
@@ -218,7 +220,7 @@ static void do_row(row *r, bool *leak)
     const int64_t            D = d->head_dim, end = end_of(r),
                   n_tile = (end + ts_mutant_tile - 1) / ts_mutant_tile;
     const int64_t first = r->t == BY_THREADS ? r->x->n_threads : 0;
-    r->m = r->t == MAX_ZERO ? 0 : -INFINITY;
+    r->m = r->t == MAX_ZERO ? 0 : r->t == MAX_1E30 ? -1e30 : -INFINITY;
     r->l = 0;
     if (r->t != DIRTY_WS) memset(r->o, 0, (size_t)D * sizeof *r->o);
     for (int64_t i = 0; i < n_tile; i++) {

@@ -172,9 +172,9 @@ static void add_pair(const pair *p, double *dq, double *dk, double *dv)
     const ts_attention_dims *d = &p->a->d;
     const trap               t = p->t;
     const int64_t            q = q_at(p), k = k_at(p);
-    const bool               seen = sees(p);
-    const double             w = seen ? weight(p) : 0;
-    double                   ds = seen ? (t == NO_P ? 1 : w) * (dp_of(p) - delta_of(p)) : 0;
+    const bool   none = lse_of(p) == -INFINITY && t != NONE_COUNTS, seen = sees(p) && !none;
+    const double w = seen ? weight(p) : 0;
+    double       ds = seen ? (t == NO_P ? 1 : w) * (dp_of(p) - delta_of(p)) : 0;
     if (t == ONLY_DV) ds = 0;
     if (t == MASK_LATE) ds *= seen ? 1 : 0 * exp(score(p) - lse_of(p));
     if (!seen && t != PADDING && t != MASK_LATE) return;
@@ -232,6 +232,7 @@ static void do_key(pair *p, int64_t kv_head)
             if (p->t == SHARE_7 && share == 7 && h == 6) continue;
             if (p->t == SHARE_32 && h >= 32) continue;
             if (p->t == FIRST_TILE && i >= TILE) continue;
+            if (p->t == NONE_ENDS && sees(p) && lse_of(p) == -INFINITY) break;
             if (p->t == OVERWRITTEN && i < (d->n_q - 1) / TILE * TILE) continue;
             any |= sees(p);
             add_pair(p, dq, dk, dv);

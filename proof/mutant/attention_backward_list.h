@@ -59,6 +59,8 @@
     M(PADDING, "padding_times_0", VALUE, "padding") \
     M(MASK_LATE, "masked_after_exponential", VALUE, NULL) \
     M(EMPTY_NAN, "empty_rows_contribute", VALUE, "empty") \
+    M(NONE_ENDS, "queries_after_one_of_no_weight_lost", VALUE, "sunk") \
+    M(NONE_COUNTS, "lse_minus_inf_unguarded", VALUE, "sunk") \
     M(TAIL, "last_key_tile_skipped", VALUE, NULL) \
     /* what is written, and where */ \
     M(EMPTY_DQ, "empty_dq_unwritten", UNWRITTEN, "empty") \

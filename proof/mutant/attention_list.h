@@ -19,6 +19,8 @@
     M(TILE_MAX_HOT, "tile_max_when_hot", VALUE, "hot", NULL) \
     M(NO_MAX, "no_max_subtraction", VALUE, "offset", NULL) \
     M(MAX_ZERO, "max_from_zero", VALUE, "offset", NULL) \
+    M(MAX_1E30, "max_from_minus_1e30", VALUE, "floor", NULL) \
+    M(MASK_1E30, "mask_is_minus_1e30", VALUE, "floor", NULL) \
     M(UNGUARDED, "minus_inf_unguarded", VALUE, "masked", NULL) \
     M(UNGUARDED_WINDOW, "tiles_before_window_unguarded", VALUE, "window", NULL) \
     M(GUARD_ZEROES, "guard_zeroes_the_state", VALUE, "masked", NULL) \

@@ -56,13 +56,22 @@ static void drop(wide *w)
 
 /* ---- inputs ---- */
 
+/* In float: a row whose scores are all below its range has o = 0. */
+static void forward_float(const bwd_args *a, const wide *w)
+{
+    const int64_t D = a->d.head_dim, n = a->d.n_batch * a->d.n_q_head * a->d.n_q;
+    ts_attention_forward_all(&a->d, a->kv_len, w->q, w->k, w->v, w->o, w->lse);
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t e = 0; e < D && w->lse[r] < -(double)FLT_MAX; e++) w->o[r * D + e] = 0;
+}
+
 /* What forward wrote, into w->o and w->lse: by the oracle of forward where double is judged. */
 static void forward(const bwd_args *a, const wide *w)
 {
     const ts_attention_dims *d = &a->d;
     const int64_t            D = d->head_dim, share = d->n_q_head / d->n_kv_head;
     if (d->dtype != TS_F64) {
-        ts_attention_forward_all(d, a->kv_len, w->q, w->k, w->v, w->o, w->lse);
+        forward_float(a, w);
         return;
     }
     ts_attention_scored *scratch = malloc((size_t)(d->n_k + 1) * sizeof *scratch);
@@ -144,7 +153,7 @@ typedef struct pair {
 typedef struct row_inputs {
     const double *q, *dout, *o, *k, *v; /* k and v of the first key that it sees */
     double        lse, exp_error;
-    int64_t       n; /* keys that it sees */
+    int64_t       n; /* keys to which it contributes: those that it sees, or none */
 } row_inputs;
 
 static row_inputs inputs_of(const bwd_args *a, const wide *w, int64_t r)
@@ -153,10 +162,12 @@ static row_inputs inputs_of(const bwd_args *a, const wide *w, int64_t r)
     const int64_t            D = d->head_dim, bh = r / d->n_q;
     const ts_span            s = ts_attention_keys(d, a->kv_len, bh / d->n_q_head, r % d->n_q);
     const int64_t            first = bh / (d->n_q_head / d->n_kv_head) * d->n_k + s.begin;
-    return (row_inputs) { w->q + r * D,     w->dout + r * D,
-                          w->o + r * D,     w->k + first * D,
-                          w->v + first * D, w->lse[r],
-                          w->exp_error,     s.end > s.begin ? s.end - s.begin : 0 };
+    return (row_inputs) {
+        w->q + r * D,     w->dout + r * D,
+        w->o + r * D,     w->k + first * D,
+        w->v + first * D, w->lse[r],
+        w->exp_error,     w->lse[r] != -INFINITY && s.end > s.begin ? s.end - s.begin : 0
+    };
 }
 
 /* A dot product in double, and the magnitudes that cancel in it. */
@@ -312,6 +323,7 @@ static void dk_row(const bwd_args *a, const wide *w, const row_sums *sums, int64
     sum           to_k = { { { 0, 0 } }, { 0 }, { 0 } }, to_v = to_k;
     for (int64_t h = kv * share; h < (kv + 1) * share; h++)
         for (int64_t i = h * d->n_q + see.begin; i < h * d->n_q + see.end; i++) {
+            if (w->lse[i] == -INFINITY) continue;
             const pair x = pair_of(d, &sums[i], w->q + i * D, w->k + r * D, w->v + r * D,
                                    w->dout + i * D, w->lse[i]);
             add(&to_k, d, x.ds, x.ds_error, x.ds_size, w->q + i * D);
@@ -556,7 +568,9 @@ const ts_task ts_task_flash_attention_backward = {
     .cost = cost,
     .invalid = &invalid,
     .canon = { { "empty", SEES_NONE, false },
-               { "deep", "scores below the range of float have weight 0", false } },
+               { "deep", "scores below the range of float have weight 0", false },
+               { "sunk", "a query with lse = -inf has dq = 0 and adds nothing to dk and dv",
+                 false } },
     .excuse = excuse,
     .common = common,
 };

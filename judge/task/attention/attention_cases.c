@@ -99,6 +99,10 @@ static const family families[] = {
                                { 65, 300, 1, 2, 2, 64, WINDOW + 63, 640 }, { 64, 40, 1, 2, 1, 80, WINDOW + 7, 1 } } },
     { "window_long", F32 | F64, F32 | F64, { { 2, 4200, 1, 1, 1, 3, WINDOW + 4096, 0 } } },
     { "deep",      ALL, ALL, { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 1, 1, 33, CAUSAL, 641 } } },
+    { "sunk",      0, WIDE,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 1, 1, 33, CAUSAL, 641 },
+                               { 65, 40, 2, 4, 2, 64, FULL, 0 }, { 130, 130, 1, 2, 1, 80, FULL, 1 } } },
+    { "floor",     WIDE, 0,  { { 17, 33, 1, 2, 1, 8, FULL, 0 }, { 65, 65, 1, 1, 1, 33, CAUSAL, 641 },
+                               { 9, 300, 1, 2, 2, 64, FULL, 1 } } },
     { "ragged",    ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 640 }, { 64, 130, 3, 2, 1, 33, CAUSAL, 371 },
                                { 1, 64, 4, 4, 1, 64, CAUSAL, 0 }, { 65, 129, 3, 2, 1, 16, WINDOW + 40, 640 } } },
     { "padding",   ALL, ALL, { { 65, 65, 3, 2, 1, 64, FULL, 160 }, { 130, 64, 3, 2, 1, 33, CAUSAL, 1 },
@@ -198,8 +202,10 @@ static bool affordable(const ts_case *c)
     if (!ts_attention_affordable(c)) return false;
     if (ts_is(c, "masked"))
         return c->dim[5] == 1 && mask == FULL && scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
-    if (ts_is(c, "deep"))
-        return mask <= CAUSAL && (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
+    if (ts_is(c, "floor")) return scale != TS_SCALE_0 && scale != TS_SCALE_NEGATIVE;
+    if (ts_is(c, "deep") || ts_is(c, "sunk"))
+        return (mask <= CAUSAL || ts_is(c, "sunk")) &&
+               (!scale || scale == TS_SCALE_LARGE || scale == TS_SCALE_1);
     /* Every query sees the key that is none. */
     if (!strncmp(c->family, "nonfinite_", 10) &&
         (mask > CAUSAL || (mask == CAUSAL && c->dim[1] < c->dim[0]) || scale == TS_SCALE_LARGE ||
@@ -230,7 +236,11 @@ static bool affordable(const ts_case *c)
 const ts_cover ts_flash_attention_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "hot", ALL }, { "masked", ALL }, { "nonfinite", ALL } },
+    .family = { FAMILIES,
+                { "hot", ALL },
+                { "floor", WIDE },
+                { "masked", ALL },
+                { "nonfinite", ALL } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
     .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 2, 3, 10, 11, 160, 161, 371, 640, 642, 971, 1280, 5120),
              SCALES },
@@ -242,7 +252,7 @@ const ts_cover ts_flash_attention_cover = {
 const ts_cover ts_flash_attention_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "hot", WIDE } },
+    .family = { FAMILIES, { "hot", WIDE }, { "sunk", WIDE } },
     .empties = 1u << 0 | 1u << 1 | 1u << 2 /* q, k, batch */,
     .dim = { EXTENTS, TS_NUMBERS(0, 0, 1, 10, 11, 160, 161, 371, 640, 971, 1280, 5120, 5121),
              SCALES },

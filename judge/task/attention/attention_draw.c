@@ -143,6 +143,40 @@ static void deep_key(const ts_attention_drawn *w)
     ts_store(w->to, w->d->dtype, w->begin, w->i % 3 == 1 ? -depth(w->d->dtype) : 0);
 }
 
+/* Every fourth query, the first one too, sees keys and yet has no score that float can store: its
+ * lse is -inf. To the others the keys' first element is of no consequence. */
+static void sunk_query(const ts_attention_drawn *w)
+{
+    query(w);
+    ts_store(w->to, w->d->dtype, w->begin,
+             w->i % 4 ? 0 : ts_by_dtype(w->d->dtype, 0x1p120, 0x1p1000, 0, 0x1p120));
+}
+
+static void sunk_key(const ts_attention_drawn *w)
+{
+    key(w);
+    ts_store(w->to, w->d->dtype, w->begin, ts_by_dtype(w->d->dtype, -0x1p20, -0x1p100, 0, -0x1p20));
+}
+
+/* All scores of a row are numbers, though far below any that stands for a mask. Nothing is rounded
+ * in them: of two values, the lower one has no weight. */
+static double far_below(ts_dtype t)
+{
+    return ts_by_dtype(t, 0x1p58, 0x1p480, 0, 0x1p58);
+}
+
+static void floor_query(const ts_attention_drawn *w)
+{
+    for (int64_t e = 0; e < w->d->head_dim; e++)
+        ts_store(w->to, w->d->dtype, w->begin + e, e ? 0 : far_below(w->d->dtype));
+}
+
+static void floor_key(const ts_attention_drawn *w)
+{
+    key(w);
+    ts_store(w->to, w->d->dtype, w->begin, (w->i % 3 == 1 ? -2 : -1) * far_below(w->d->dtype));
+}
+
 static void one_query(const ts_attention_drawn *w)
 {
     ts_store(w->to, w->d->dtype, w->begin, 1);
@@ -216,6 +250,8 @@ static const ts_attention_family families[] = {
     { "hot", hot_query, key, key, query },
     { "flat", flat_query, flat_key, flat_value, flat_query },
     { "deep", deep_query, deep_key, key, query },
+    { "sunk", sunk_query, sunk_key, key, query },
+    { "floor", floor_query, floor_key, key, query },
     { "padding", query, padded, padded, query },
     { "masked", one_query, masked_key, key, query },
     { "nonfinite", nonfinite_query, key, key, query },
