@@ -165,12 +165,14 @@ static ts_status run(const void *args, const ts_exec *x, trap t)
     const ts_status  s = check(a, x, t);
     if (s && t == A_WRITES_FIRST && a && a->w && a->n > 0) *(char *)a->w ^= 1;
     if (s || is_invalid(a)) return s;
-    const real    scale = a->scale ? *a->scale : 1;
+    real          scale = a->scale ? *a->scale : 1;
     const int64_t n = t == A_NO_TAIL                       ? a->n / 4 * 4
                       : t == A_FIRST_65536 && a->n > 65536 ? 65536
                                                            : a->n;
+    if (t == A_SCALE_MOST && isinf(scale)) scale = copysignl(1e30L, scale);
+    const bool skipped = isnan(scale) || (t == A_SKIPS_INF && isinf(scale));
     if (isnan(scale)) skip(a, t);
-    for (int64_t i = 0; i < n && !isnan(scale); i++) step_one(a, i, scale, t);
+    for (int64_t i = 0; i < n && !skipped; i++) step_one(a, i, scale, t);
     if (t == A_WRITE_PAST) put(a->w, a->dtype, a->n, 0);
     for (int64_t i = 0; i < n && t == A_WRITE_GRAD && a->scale; i++)
         put((void *)(uintptr_t)a->grad, a->grad_dtype, i, scale * grad_at(a, i, t));

@@ -46,6 +46,8 @@
     M(A_SCALE_ONCE, "scale_not_squared", VALUE, NULL)                   \
     M(A_SCALE_LATE, "scale_of_the_step", VALUE, NULL)                   \
     M(A_NOT_SKIPPED, "nan_scale_not_skipped", VALUE, "skip")            \
+    M(A_SKIPS_INF, "infinite_scale_skipped", VALUE, "scale_inf")        \
+    M(A_SCALE_MOST, "scale_no_more_than_1e30", VALUE, "scale_inf")      \
     M(A_SKIPS_SOME, "nan_scale_fades_moments", VALUE, "skip")           \
     /* range, NaN */                                                    \
     M(A_OVERFLOW, "square_overflows", VALUE, "huge")                    \

@@ -51,7 +51,7 @@ static void setup(const ts_case *c, uint64_t seed, ts_arena *m, void *args)
     void   *grad = ts_take(m, &a->grad, (ts_buf) { "grad", TS_IN, gt, 1, n, n });
     double *scale = NULL;
     void   *master = NULL;
-    if (c->dim[TS_ADAM_CLIP] || isnan(r.scale))
+    if (c->dim[TS_ADAM_CLIP] || !isfinite(r.scale))
         scale = ts_take(m, &a->scale, (ts_buf) { "scale", TS_IN, TS_F64, 1, 1, 1 });
     void *w = ts_take(m, &a->w, (ts_buf) { "w", TS_INOUT, t, 1, n, n });
     void *first = ts_take(m, &a->m, (ts_buf) { "m", TS_INOUT, wide, 1, n, n });

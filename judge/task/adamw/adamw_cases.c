@@ -20,9 +20,9 @@ static const struct family {
     const char *name;
     unsigned    dtypes;
 } families[] = {
-    { "first", ALL },     { "zeros", ALL },  { "huge", ALL },
-    { "small", WIDE },    { "cancel", ALL }, { "denormal", FAST },
-    { "nonfinite", ALL }, { "skip", ALL },   { "quiet", ALL },
+    { "first", ALL },  { "zeros", ALL },     { "huge", ALL },      { "small", WIDE },
+    { "cancel", ALL }, { "denormal", FAST }, { "nonfinite", ALL }, { "skip", ALL },
+    { "quiet", ALL },  { "scale_inf", ALL },
 };
 
 static const double betas[][2] = { { 0.9, 0.95 }, { 0.9, 0.999 }, { 0, 0 }, { 0.5, 0.999999 } };
@@ -55,6 +55,7 @@ const ts_cover ts_adamw_step_cover = {
                 { "denormal", FAST },
                 { "nonfinite", ALL },
                 { "skip", ALL },
+                { "scale_inf", ALL },
                 { "quiet", ALL } },
     .empties = 1u << TS_ADAM_N,
     .dim = { TS_COUNTS(2, 40000, 0, 1, 2, 17, 257, 1025, 16385),
@@ -116,9 +117,10 @@ ts_adam_rates ts_adam_rates_of(const ts_case *c)
         .beta2 = betas[c->dim[TS_ADAM_BETA]][1],
         .eps = ts_pow64(10, (double)(power ? power : -8)),
         .weight_decay = 0.1,
-        .scale = ts_is(c, "skip")       ? (double)NAN
-                 : c->dim[TS_ADAM_CLIP] ? 0.37
-                                        : 1,
+        .scale = ts_is(c, "skip")        ? (double)NAN
+                 : ts_is(c, "scale_inf") ? (c->dim[TS_ADAM_STEP] % 2 ? 1 : -1) * (double)INFINITY
+                 : c->dim[TS_ADAM_CLIP]  ? 0.37
+                                         : 1,
     };
 }
 
@@ -163,6 +165,7 @@ ts_adam_drawn ts_adam_draw(const ts_case *c, uint64_t seed, int64_t i)
         const ts_adam_rates r = ts_adam_rates_of(c);
         d.m = r.beta1 > 0 ? -(1 - r.beta1) / r.beta1 * r.scale * d.grad * (1 + 1e-3 * y) : d.m;
     }
+    if (ts_is(c, "scale_inf") && i % 3 == 1) d.grad = 0;
     if (ts_is(c, "nonfinite")) make_nonfinite(&d, i);
     return d;
 }
