@@ -12,6 +12,7 @@
     M(SAMPLE, "sample_variance", VALUE, NULL)                               \
     M(SQUARES_OVERFLOW, "variance_overflows", VALUE, "huge")                \
     M(SQUARES_UNDERFLOW, "variance_underflows", VALUE, "small")             \
+    M(SCALE_256, "scaled_by_the_first_256", VALUE, "peak")                  \
     M(HALF_SQUARES, "half_squares", VALUE, "huge")                          \
     M(SUM_OVERFLOW, "sum_overflows", VALUE, "extreme")                      \
     M(DIFFERENCE, "difference_overflows", VALUE, "extreme")                 \
@@ -114,6 +115,8 @@
     M(DRIFTS, "order_drifts", REPEAT, NULL)                                 \
     /* NaN */                                                               \
     M(NONFINITE_ZEROED, "nonfinite_row_zeroed", VALUE, "nonfinite")         \
+    M(ZERO_SKIPPED, "rows_with_a_zero_gradient_skipped", VALUE, "nonfinite_zero") \
+    M(ZERO_ROW, "row_of_zero_gradients_is_0", VALUE, "nonfinite_zero")      \
     M(NAN_DBETA, "nan_in_dbeta", VALUE, "nonfinite")                        \
     /* shapes and memory */                                                 \
     M(DENSE_ROWS, "dense_rows", VALUE, NULL)                                \

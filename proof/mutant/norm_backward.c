@@ -73,6 +73,13 @@ static real with_dr(const bwd_args *a, int64_t at, real v, real rstd, trap t)
     return t == ROUNDED_EARLY ? rounded(d, v) + dr : v + dr;
 }
 
+static bool is_zero(const bwd_args *a, int64_t row)
+{
+    int64_t c = 0;
+    while (c < a->n_cols && ts_load(a->dy, a->dtype, row + c) == 0) c++;
+    return c == a->n_cols;
+}
+
 static void backward_row(const bwd_args *a, int64_t k, trap t)
 {
     const ts_dtype d = a->dtype;
@@ -100,6 +107,7 @@ static void backward_row(const bwd_args *a, int64_t k, trap t)
         real v = rstd * (t == NO_PULL ? g : g - means);
         if (t == NO_OUTER_RSTD) v /= rstd;
         if (t == GAIN_0 && gain == 0) v = 0;
+        if (t == ZERO_ROW && is_zero(a, row)) v = 0;
         if (t == ADDS_TO_DX && a->accumulate) v += ts_load(a->dx, d, row + c);
         put(a->dx, d, row + c, with_dr(a, row + c, v, rstd, t));
     }
@@ -133,6 +141,7 @@ static void column_sums(const bwd_args *a, const ts_exec *x, int64_t c, real sum
         if (t == SUM_NO_RSTD) term = dy * (real)ts_load(a->x, a->dtype, at);
         if (t == BY_ROW && k % a->n_cols != c) continue;
         if (t == SUM_NONFINITE_ROWS && isnan(term)) continue;
+        if (t == ZERO_SKIPPED && dy == 0) continue;
         if (t == ONE_ROW) sum[0] = 0;
         for (int j = 0; j < 2 && t == BY_THREADS && share_begins(i, n, x); j++)
             earlier[j] += sum[j], sum[j] = 0;

@@ -43,6 +43,14 @@ static real term_of(const fwd_args *a, real d, bool square, trap t)
     return t == HALF_SQUARES && a->dtype == TS_F16 ? rounded(TS_F16, d * d) : d * d;
 }
 
+/* By what numbers are divided before they are squared: the largest of the first 256. */
+static real largest_256(const real *r, int64_t n)
+{
+    real largest = 0;
+    for (int64_t c = 0; c < n && c < 256; c++) largest = fmaxl(largest, fabsl(r[c]));
+    return largest > 0 && isfinite(largest) ? largest : 1;
+}
+
 /* The sum of a row's distances from the mean, or of their squares. */
 static real row_sum(const fwd_args *a, const ts_exec *x, const real *r, real mean, bool square,
                     trap t)
@@ -51,10 +59,12 @@ static real row_sum(const fwd_args *a, const ts_exec *x, const real *r, real mea
     const int64_t  n = n_summed(a->n_cols, t);
     const bool narrow = t == ONE_PASS || (square ? t == SQUARES_OVERFLOW || t == SQUARES_UNDERFLOW
                                                  : t == SUM_OVERFLOW);
+    const real by = t == SCALE_256 && square ? largest_256(r, n) : 1;
     real       sum = 0, earlier = 0;
     for (int64_t c = 0; c < n; c++) {
         if (t == BY_THREADS && share_begins(c, n, x)) earlier += rounded(wide, sum), sum = 0;
-        sum += term_of(a, r[c] - mean, square, t);
+        if (by != 1) sum += rounded(wide, (r[c] - mean) / by * ((r[c] - mean) / by)) * by * by;
+        else sum += term_of(a, r[c] - mean, square, t);
         if (narrow) sum = rounded(wide, sum);
         if (t == SUM_16_BIT && a->dtype != TS_F64) sum = rounded(TS_BF16, sum);
     }

@@ -28,6 +28,7 @@
     M(CENTRED, "mean_subtracted", VALUE, "offset")                          \
     M(SQUARES_OVERFLOW, "squares_overflow", VALUE, "huge")                  \
     M(SQUARES_UNDERFLOW, "squares_underflow", VALUE, "small")               \
+    M(SCALE_256, "scaled_by_the_first_256", VALUE, "peak")                  \
     M(HALF_SQUARES, "half_squares", VALUE, "huge")                          \
     M(SUM_16_BIT, "sum_in_16_bits", VALUE, NULL)                            \
     M(FIRST_32, "first_warp", VALUE, NULL)                                  \
@@ -129,6 +130,8 @@
     M(DRIFTS, "order_drifts", REPEAT, NULL)                                 \
     /* NaN */                                                               \
     M(NONFINITE_ZEROED, "nonfinite_row_zeroed", VALUE, "nonfinite")         \
+    M(ZERO_SKIPPED, "rows_with_a_zero_gradient_skipped", VALUE, "nonfinite_zero") \
+    M(ZERO_ROW, "row_of_zero_gradients_is_0", VALUE, "nonfinite_zero")      \
     M(SUM_NONFINITE_ROWS, "dw_without_nonfinite_rows", VALUE, "nonfinite")  \
     M(NONFINITE_DY, "nan_gradients_are_0", VALUE, "nonfinite_dy")           \
     /* shapes, memory, refusals */                                          \

@@ -23,6 +23,7 @@ static const ts_norm_family families[] = {
     { "small", F32 | F64 | BF16, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "huge", ALL, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "flat_huge", ALL, { { 4, 8 }, { 17, 128 }, { 9, 1024 }, { 3, 4096 } } },
+    { "peak", ALL, { { 5, 7 }, { 17, 300 }, { 9, 1025 }, { 3, 4096 } } },
     { "extreme", ALL, { { 17, 128 }, { 17, 129 }, { 9, 1025 }, { 3, 4096 } } },
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
@@ -37,14 +38,12 @@ static const ts_norm_family nonfinite_zero = {
 };
 
 #define FAMILIES                                                                                   \
+    { "normal", ALL }, { "offset", ALL }, { "offset8", F32 | F64 }, { "tiny", ALL },               \
+        { "constant", ALL }, { "spike", ALL }, { "ramp", ALL }, { "ties", ALL },                   \
+        { "denormal", ALL }, { "small", F32 | F64 | BF16 }, { "huge", ALL }, { "flat_huge", ALL }, \
+        { "peak", ALL }, { "extreme", ALL },                                                       \
     {                                                                                              \
-        { "normal", ALL }, { "offset", ALL }, { "offset8", F32 | F64 }, { "tiny", ALL },           \
-            { "constant", ALL }, { "spike", ALL }, { "ramp", ALL }, { "ties", ALL },               \
-            { "denormal", ALL }, { "small", F32 | F64 | BF16 }, { "huge", ALL },                   \
-            { "flat_huge", ALL }, { "extreme", ALL },                                              \
-        {                                                                                          \
-            "nonfinite", ALL                                                                       \
-        }                                                                                          \
+        "nonfinite", ALL                                                                           \
     }
 
 #define RANGES TS_NORM_ROW_RANGE, TS_NORM_COL_RANGE, TS_NORM_PAD_RANGE
@@ -53,7 +52,7 @@ static const ts_norm_family nonfinite_zero = {
 const ts_cover ts_layernorm_forward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = FAMILIES,
+    .family = { FAMILIES },
     .empties = 1u << TS_NORM_ROWS,
     TS_NORM_TAILS,
     .dim = { RANGES, { 0 }, { 0 }, { 0 }, { 0 }, { 0 }, TS_NORM_EPS_POWER },
@@ -64,7 +63,7 @@ const ts_cover ts_layernorm_forward_cover = {
 const ts_cover ts_layernorm_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = FAMILIES,
+    .family = { FAMILIES, { "nonfinite_zero", ALL } },
     .empties = 1u << TS_NORM_ROWS,
     TS_NORM_TAILS,
     .dim = { RANGES, TS_RANGE(0, 1, 0, 1), { 0 }, { 0 }, { 0 }, { 0 }, TS_NORM_EPS_POWER },

@@ -25,6 +25,7 @@ static const ts_norm_family families[] = {
     { "denormal", ALL, { { 5, 7 }, { 17, 128 }, { 9, 1025 }, { 3, 4096 } } },
     { "small", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "huge", ALL, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
+    { "peak", ALL, { { 5, 7 }, { 17, 300 }, { 9, 1025 }, { 3, 4096 } } },
     { "extreme", ALL, { { 17, 128 }, { 17, 129 }, { 9, 1025 }, { 3, 4096 } } },
     { "loud", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
     { "faint", WIDE, { { 5, 7 }, { 17, 33 }, { 9, 1025 }, { 3, 4096 } } },
@@ -48,7 +49,7 @@ static void make_forward(ts_case *c)
 #define FAMILIES                                                                                   \
     { "normal", ALL }, { "offset", ALL }, { "tiny", ALL }, { "constant", ALL }, { "spike", ALL },  \
         { "zeros", ALL }, { "cancel", ALL }, { "pruned", ALL }, { "denormal", ALL },               \
-        { "small", WIDE }, { "huge", ALL }, { "extreme", ALL },                                    \
+        { "small", WIDE }, { "huge", ALL }, { "peak", ALL }, { "extreme", ALL },                   \
     {                                                                                              \
         "nonfinite", ALL                                                                           \
     }
@@ -72,7 +73,7 @@ const ts_cover ts_rms_norm_forward_cover = {
 const ts_cover ts_rms_norm_backward_cover = {
     .use = TS_USE_CHECK,
     .dtypes = ALL,
-    .family = { FAMILIES, { "nonfinite_dy", ALL } },
+    .family = { FAMILIES, { "nonfinite_dy", ALL }, { "nonfinite_zero", ALL } },
     .empties = 1u << TS_RMS_ROWS,
     TS_NORM_TAILS,
     .dim = { RANGES, FLAG, FLAG, TS_RANGE(1, 1, 0, 1), { 0 }, { 0 }, TS_NORM_EPS_POWER },
