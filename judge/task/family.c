@@ -68,6 +68,7 @@ static const struct {
     { "long", NULL, "with long sequences" },
     { "loud", NULL, "with large gradients" },
     { "mask", NULL, "in the mask of the tree" },
+    { "masked_target", NULL, "where the logit of a target is -inf" },
     { "masked", "flash_attention", "where scores are -inf" },
     { "masked", NULL, "where logits are -inf" },
     { "near", NULL, "where scores are nearly equal" },

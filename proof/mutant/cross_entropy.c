@@ -26,7 +26,8 @@ typedef enum trap {
     CAP_NO_SLOPE, CAP_SLOPE_Z, CAP_NO_DIVIDE, CAP_TARGET, CAP_LATE_BIAS, CAP_CLIPS,
     DW_16, DH_16, DW_LAST, DW_NO_G, ACC_IGNORED, ACC_TWICE, ACC_STALE, ACC_CHUNK, NARROW,
     SCALE_1, SCALE_LOSS, SCALE_ABS, NO_BIAS, TARGET_TAIL, TARGET_KEPT, TARGET_0,
-    DENSE_H, DENSE_W, INT32, UINT32, WIDE_65535, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK,
+    DENSE_H, DENSE_W, INT32, UINT32, WIDE_65535, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK, HIT_TIMES_0,
+    MASKED_MEAN,
     NO_LSE, NO_TOTAL, ROWS_65535, WORDS_65535, LAST_ROW,
     PLACE_LATE, PLACE_KEPT, PLACE_IGNORED,
     WRITE_PAST, WRITE_GAP, WRITE_INPUT, READ_PAST, HANG, CRASH, STATUS, BY_THREADS,
@@ -113,7 +114,8 @@ static double mean_of(const rule *r, const double *x, trap t)
 {
     double        sum = 0;
     const int64_t V = r->n_vocab;
-    for (int64_t v = 0; v < n_words(r, t); v++) sum += capped(r, x[v], t);
+    for (int64_t v = 0; v < n_words(r, t); v++)
+        if (t != MASKED_MEAN || x[v] != -INFINITY) sum += capped(r, x[v], t);
     return sum / (double)(t == SMOOTH_PADDED ? (V + TILE - 1) / TILE * TILE : V);
 }
 
@@ -123,7 +125,7 @@ static double loss_of(const rule *r, const double *x, int32_t target, double lse
     const double hit = t == CAP_TARGET ? x[target] : capped(r, x[target], t);
     double       loss = lse;
     if (t != Z_NO_LOSS) loss += r->z_loss * lse * (t == Z_LINEAR ? 1 : lse);
-    if (a > 0) loss -= a * hit;
+    if (a > 0 || t == HIT_TIMES_0) loss -= a * hit;
     if ((s > 0 || t == MASK_NAN) && t != SMOOTH_NO_LOSS) loss -= s * mean_of(r, x, t);
     return t == SCALE_LOSS ? loss * r->scale : loss;
 }

@@ -83,6 +83,8 @@
     M(NONFINITE_LEAKS, "nonfinite_row_leaks", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \
     M(MASK_NAN, "masked_mean_times_0", VALUE, "masked") \
+    M(HIT_TIMES_0, "masked_target_times_0", VALUE, "masked_target") \
+    M(MASKED_MEAN, "masked_words_left_out_of_the_mean", VALUE, "masked_target") \
     M(NO_LSE, "lse_unwritten", UNWRITTEN, NULL) \
     M(NO_TOTAL, "total_unwritten", UNWRITTEN, NULL) \
     M(ROWS_65535, "rows_past_65535", UNWRITTEN, NULL) \
@@ -142,6 +144,8 @@
     M(INF_OK, "infinity_accepted", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \
     M(MASK_NAN, "masked_mean_times_0", VALUE, "masked") \
+    M(HIT_TIMES_0, "masked_target_times_0", VALUE, "masked_target") \
+    M(MASKED_MEAN, "masked_words_left_out_of_the_mean", VALUE, "masked_target") \
     M(PLACE_LATE, "target_read_too_late", VALUE, NULL) \
     M(PLACE_KEPT, "in_place_ignored", VALUE, NULL) \
     M(PLACE_IGNORED, "ignored_logits_kept", VALUE, NULL) \

@@ -82,7 +82,7 @@ static void draw(const ts_case *c, const ts_xe_rule *r, uint64_t seed, const int
             ts_store(w, c->dtype, v * W + k, w_at(c, ts_mix(seed + 1), v, k));
     for (int64_t v = 0; v < r->n_vocab && bias; v++)
         ts_store(bias, c->dtype, v,
-                 (ts_is(c, "masked") || ts_is(c, "capped")) && ts_xe_is_masked(v)
+                 (ts_xe_masks(c) || ts_is(c, "capped")) && ts_xe_is_masked(v)
                      ? -INFINITY
                      : 0.5 * ts_normal(ts_mix(seed + 2), v));
     for (int64_t i = 0; i < r->n_rows; i++)

@@ -52,16 +52,22 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    { "steep", ALL },     { "offset", ALL },
-    { "rising", ALL },    { "falling", ALL },
-    { "flat", ALL },      { "zeros", ALL },
-    { "ties", ALL },      { "sure", ALL },
-    { "coherent", ALL },  { "loud", WIDE },
-    { "faint", WIDE },    { "masked", ALL },
-    { "nonfinite", ALL }, { "ignored_nonfinite", ALL },
-    { "still", ALL },     { "capped", ALL },
+    { "steep", ALL },         { "offset", ALL },    { "rising", ALL },
+    { "falling", ALL },       { "flat", ALL },      { "zeros", ALL },
+    { "ties", ALL },          { "sure", ALL },      { "coherent", ALL },
+    { "loud", WIDE },         { "faint", WIDE },    { "masked", ALL },
+    { "masked_target", ALL }, { "nonfinite", ALL }, { "ignored_nonfinite", ALL },
+    { "still", ALL },         { "capped", ALL },
 };
 static const shape family_shapes[] = { { 5, 7, 3 }, { 17, 129, 16 }, { 40, 700, 33 } };
+
+/* Smoothing of all kinds where targets are masked: with 1 the target itself has no part. */
+static void smooth_masked(ts_case_list *l)
+{
+    static const int64_t smooth[] = { 100, 0, 10 };
+    for (int i = 0, n = 0; i < l->n; i++)
+        if (ts_is(&l->c[i], "masked_target")) l->c[i].dim[XE_SMOOTH] = smooth[n++ % 3];
+}
 
 /* Where softcap makes numbers of infinities. */
 static void cap_all(ts_case_list *l, int first)
@@ -70,11 +76,13 @@ static void cap_all(ts_case_list *l, int first)
         if (ts_is(&l->c[first], "capped")) l->c[first].dim[XE_CAP] = first % 2 ? 30 : 2;
 }
 
-/* Infinities are none once they are capped, and have no mean. */
+/* Infinities are none once they are capped. With smoothing every loss would be infinite, which
+ * `masked_target` alone is about. */
 static bool suits(const ts_case *c, int64_t bias)
 {
-    const bool masked = ts_is(c, "masked"), nonfinite = ts_is(c, "nonfinite");
-    if (masked && (!bias || c->dim[XE_SMOOTH] || c->dim[1] < 2)) return false;
+    const bool masked = ts_xe_masks(c), nonfinite = ts_is(c, "nonfinite");
+    if (masked && (!bias || c->dim[1] < 2)) return false;
+    if (ts_is(c, "masked") && c->dim[XE_SMOOTH]) return false;
     return !((masked || nonfinite) && c->dim[XE_CAP]);
 }
 
@@ -97,7 +105,7 @@ static bool logits_affordable(const ts_case *c)
         { "normal", ALL }, { "steep", ALL }, { "offset", ALL }, { "rising", ALL },                 \
             { "falling", ALL }, { "flat", ALL }, { "zeros", ALL }, { "ties", ALL },                \
             { "sure", ALL }, { "coherent", ALL }, { "loud", WIDE }, { "faint", WIDE },             \
-            { "masked", ALL }, { "nonfinite", ALL },                                               \
+            { "masked", ALL }, { "masked_target", ALL }, { "nonfinite", ALL },                     \
         {                                                                                          \
             "ignored_nonfinite", ALL                                                               \
         }                                                                                          \
@@ -107,7 +115,7 @@ static bool logits_affordable(const ts_case *c)
         { "normal", ALL }, { "steep", ALL }, { "huge", ALL }, { "offset", ALL },                   \
             { "rising", ALL }, { "falling", ALL }, { "flat", ALL }, { "zeros", ALL },              \
             { "ties", ALL }, { "sure", ALL }, { "loud", WIDE }, { "faint", WIDE },                 \
-            { "masked", ALL }, { "nonfinite", ALL },                                               \
+            { "masked", ALL }, { "masked_target", ALL }, { "nonfinite", ALL },                     \
         {                                                                                          \
             "ignored_nonfinite", ALL                                                               \
         }                                                                                          \
@@ -183,7 +191,7 @@ static void add_hidden(ts_case_list *l, unsigned use, unsigned dtypes, shape s, 
                                { s.rows, s.vocab, s.width, pad, grads[turn % 8], (int64_t)turn % 2,
                                  1 - (int64_t)turn / 2 % 2 },
                                name };
-    if (ts_is(&c, "masked") || ts_is(&c, "capped")) c.dim[XE_BIAS] = 1;
+    if (ts_xe_masks(&c) || ts_is(&c, "capped")) c.dim[XE_BIAS] = 1;
     ts_list_add(l, dtypes, c);
 }
 
@@ -221,6 +229,7 @@ const ts_case *ts_cross_entropy_cases(void)
             add_hidden(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k], k == 1 ? 0 : 3,
                        k == 1 ? 0 : i + k, families[i].name);
     cap_all(&l, 0);
+    smooth_masked(&l);
     for (size_t i = 0; i < COUNT(model_shapes); i++)
         add_hidden(&l, TS_USE_CHECK | TS_USE_ALWAYS, model_shapes[i].vocab > 100000 ? FAST : ALL,
                    model_shapes[i], (int64_t)i % 4, i, "normal");
@@ -279,6 +288,7 @@ const ts_case *ts_cross_entropy_logits_cases(void)
                 add_logits(&l, TS_USE_CHECK, families[i].dtypes, family_shapes[k].rows,
                            family_shapes[k].vocab, k == 1 ? 0 : 3, i + k, families[i].name);
     cap_all(&l, 0);
+    smooth_masked(&l);
     for (size_t i = 0; i < COUNT(model_shapes); i++)
         if (model_shapes[i].width < 1000)
             add_logits(&l, TS_USE_CHECK | TS_USE_ALWAYS, ALL, model_shapes[i].rows,

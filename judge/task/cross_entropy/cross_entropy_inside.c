@@ -70,9 +70,20 @@ void ts_xe_scalars(ts_arena *m, const ts_xe_rule *r)
     ts_scalar(m, "ignore_index", r->ignored);
 }
 
+bool ts_xe_masks(const ts_case *c)
+{
+    return ts_is(c, "masked") || ts_is(c, "masked_target");
+}
+
 bool ts_xe_is_masked(int64_t word)
 {
     return word % 3 == 1;
+}
+
+static int64_t masked_next_to(int64_t word, int64_t n_vocab)
+{
+    const int64_t masked = word / 3 * 3 + 1;
+    return masked < n_vocab ? masked : word;
 }
 
 /* The first and the last word come up more often than by chance, and in every case of two rows. */
@@ -86,6 +97,7 @@ void ts_xe_targets(const ts_case *c, const ts_xe_rule *r, int64_t skip, uint64_t
         if (i % 7 == 0) t = r->n_vocab - 1;
         if (i % 7 == 3) t = 0;
         if (masked && ts_xe_is_masked(t)) t--;
+        if (ts_is(c, "masked_target") && i % 2 == 0) t = masked_next_to(t, r->n_vocab);
         target[i] = (int32_t)t;
         /* In family far the last row is the one whose offset overflows: it has to count. */
         const bool some = skip == 0 || skip == 4;
@@ -161,13 +173,14 @@ static sums sum_up(const ts_xe_rule *r, const ts_xe_value *z, double u)
     const double  n = (double)V;
     ts_real       m = ts_real_of(-INFINITY), sum = { 0, 0 }, z_sum = { 0, 0 };
     double        weighted = 0, errors = 0, sizes = 0;
-    bool          nonfinite = false;
+    bool          nonfinite = false, masked = false;
     for (int64_t v = 0; v < V; v++) {
         nonfinite |= isnan(z[v].v.hi) || z[v].v.hi == INFINITY;
         if (ts_real_less(m, z[v].v)) m = z[v].v;
     }
     if (nonfinite || isinf(m.hi)) return (sums) { ts_real_of(NAN), ts_real_of(NAN), 0, 0 };
     for (int64_t v = 0; v < V; v++) {
+        masked |= z[v].v.hi == -INFINITY;
         if (z[v].v.hi == -INFINITY) continue;
         const ts_real e = exp_of(r->dtype, ts_real_sub(z[v].v, m));
         ts_real_gather(&sum, e);
@@ -181,7 +194,8 @@ static sums sum_up(const ts_xe_rule *r, const ts_xe_value *z, double u)
     const ts_real lse = ts_real_add(m, log_sum);
     const double  size = fmax(fabs(m.hi), fabs(lse.hi));
     const double  running = r->any && r->dtype == TS_F64 ? n * u * (size + 2) : 0;
-    return (sums) { lse, ts_real_div(ts_real_gathered(z_sum), ts_real_of(n)),
+    const ts_real mean = ts_real_div(ts_real_gathered(z_sum), ts_real_of(n));
+    return (sums) { lse, masked ? ts_real_of(-INFINITY) : mean,
                     weighted / sum.hi + (16 + ts_xe_kappa(r, V)) * u + 2 * u * fabs(m.hi) +
                         u * fabs(lse.hi) + running,
                     errors / n +
@@ -195,6 +209,8 @@ static ts_xe_value loss_of(const ts_xe_rule *r, const sums *s, const ts_xe_value
     ts_real       loss = ts_real_add(s->lse, square);
     double        error = s->lse_error * (1 + r->z_loss * (2 * size + s->lse_error));
     double        terms = size + square.hi;
+    const bool    infinite = (a > 0 && zt->v.hi == -INFINITY) || (b > 0 && s->mean.hi == -INFINITY);
+    if (infinite && !isnan(s->lse.hi)) return (ts_xe_value) { ts_real_of(INFINITY), 0 };
     if (a > 0) {
         loss = ts_real_sub(loss, times(zt->v, a));
         error += a * zt->error, terms += a * fabs(zt->v.hi);
@@ -278,7 +294,14 @@ bool ts_xe_check_loss(ts_dtype wide, int64_t n_rows, const void *loss, const voi
 
 bool ts_xe_may_be_nan(const ts_case *c, const ts_xe_rule *r, int32_t target)
 {
-    return ts_is(c, "masked") || (ts_is(c, "ignored_nonfinite") && target == r->ignored);
+    return ts_xe_masks(c) || (ts_is(c, "ignored_nonfinite") && target == r->ignored);
+}
+
+/* A loss that is infinite by the formula may be NaN: 0 times infinity, where smoothing is 1. */
+static void excuse_infinite(const void *p, ts_dtype t, int64_t n, ts_want *want)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (isinf(want[i].value) && isnan(ts_load(p, t, i))) ts_excuse(want + i, 1);
 }
 
 void ts_xe_excuse_loss(const ts_case *c, const ts_xe_rule *r, const int32_t *target,
@@ -289,6 +312,8 @@ void ts_xe_excuse_loss(const ts_case *c, const ts_xe_rule *r, const int32_t *tar
     const size_t   each = ts_format_of(wide)->n_bytes;
     const ts_buf   one = { "", TS_OUT, wide, 1, 1, 1 };
     ts_excuse_nan(want, 2 * R + 1);
+    excuse_infinite(loss, wide, R, want);
+    excuse_infinite(total, wide, 1, want + 2 * R);
     for (int64_t i = 0; i < R; i++) {
         if (!ts_xe_may_be_nan(c, r, target[i])) continue;
         ts_excuse_nonfinite(one, (const char *)loss + (size_t)i * each, want + i);

@@ -39,7 +39,10 @@ typedef struct ts_xe_rule {
 
 ts_xe_rule ts_xe_rule_of(const ts_case *c, int64_t mean, int64_t skip, uint64_t seed);
 void       ts_xe_scalars(ts_arena *m, const ts_xe_rule *r);
-/* Targets; those of family "masked" avoid words that ts_xe_is_masked. */
+/* Whether some logits are -inf. */
+bool ts_xe_masks(const ts_case *c);
+/* Targets; those of family "masked" avoid words that ts_xe_is_masked, and every second one of
+ * "masked_target" is such a word. */
 void    ts_xe_targets(const ts_case *c, const ts_xe_rule *r, int64_t skip, uint64_t seed,
                       int32_t *target);
 bool    ts_xe_is_masked(int64_t word);
@@ -96,6 +99,7 @@ void ts_xe_excuse_loss(const ts_case *c, const ts_xe_rule *r, const int32_t *tar
     .kind = TS_PLAIN, .devices = TS_ON_CPU | TS_ON_CUDA,                                           \
     .canon = { { "nonfinite", ts_cross_entropy_nonfinite, true },                                  \
                { "ignored_nonfinite", ts_cross_entropy_ignored, true },                            \
-               { "masked", ts_cross_entropy_masked, false } }
+               { "masked", ts_cross_entropy_masked, false },                                       \
+               { "masked_target", ts_cross_entropy_masked, false } }
 
 #endif

@@ -39,7 +39,7 @@ static double logit_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int
     if (!strcmp(f, "zeros")) return 0;
     if (!strcmp(f, "ties")) return (double)(ts_bits(seed, i * V + v) % 3) - 1;
     if (!strcmp(f, "sure")) return v == target ? 30 : z;
-    if (!strcmp(f, "masked") || !strcmp(f, "capped")) return ts_xe_is_masked(v) ? -INFINITY : z;
+    if (!strncmp(f, "masked", 6) || !strcmp(f, "capped")) return ts_xe_is_masked(v) ? -INFINITY : z;
     if (!strcmp(f, "nonfinite") && target != r->ignored) return nonfinite_of(z, i, chosen);
     if (!strcmp(f, "ignored_nonfinite") && target == r->ignored)
         return nonfinite_of(z, i % 2 + 1, chosen);
