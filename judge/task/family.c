@@ -125,6 +125,7 @@ static const struct {
     { "archive_nonfinite", NULL, "with NaN or infinity in a search with an archive" },
     { "archive_poor", NULL, "where fewer candidates than beams exist, with an archive" },
     { "archive_refused", NULL, "where an invalid search with an archive must be rejected" },
+    { "archive_steep", NULL, "with steep differences, in a search with an archive" },
     { "archive_ties", NULL, "where scores are equal in a search with an archive" },
     { "bad_code", NULL, "where a code that stands for no weight must be rejected" },
     { "bad_code_last", NULL, "where an invalid code in the last group must be rejected" },

@@ -44,6 +44,9 @@ static double other_log_sum(double ok, const float *x, int64_t n, double max)
     float  narrow = 0;
     for (int64_t t = 0; t < n && now == NO_MAX; t++) wide += exp(x[t]);
     for (int64_t t = 0; t < n && now == FLOAT_LSE; t++) narrow += expf(x[t] - (float)max);
+    for (int64_t t = 0; t < n && now == DROPS_20; t++)
+        if (x[t] > max - 20) wide += exp(x[t] - max);
+    if (now == DROPS_20) return max + log(wide);
     return now == NO_MAX ? log(wide) : now == FLOAT_LSE ? max + (double)logf(narrow) : ok;
 }
 

@@ -26,6 +26,7 @@
     M(LOG_OF_SOFTMAX, "log_of_softmax", VALUE, "underflow") \
     M(FLOAT_SUMS, "sums_in_float", VALUE, "long") \
     M(FLOAT_LSE, "log_sum_in_float", VALUE, NULL) \
+    M(DROPS_20, "logits_20_below_the_largest_dropped", VALUE, "steep") \
     /* beams */ \
     M(COPIES, "copies_at_the_start", VALUE, NULL) \
     M(ONE_TOKEN, "one_token_a_beam", VALUE, NULL) \

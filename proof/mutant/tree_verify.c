@@ -56,8 +56,11 @@ static bool is_above(float x, float best)
      (now == TAU_1E_3 && temperature < 1e-3) || (now == TAU_1E_5 && temperature < 1e-5))
 #define HERE_draw                                                                                  \
     if (now == LAST_AT_1 && u > 0.9999) return (int32_t)n - 1
-#define HOOK_max(ok)     (now == NO_MAX ? 0 : (ok))
-#define HOOK_sum(ok)     (now == COARSE ? ldexp(rint(ldexp(ok, 10)), -10) : (ok))
+#define HOOK_max(ok) (now == NO_MAX ? 0 : (ok))
+#define HOOK_sum(ok)                                                                               \
+    (now == COARSE                                 ? ldexp(rint(ldexp(ok, 10)), -10)               \
+     : now == DROPS_20 && (x[t] - max) / tau < -20 ? (ok)-exp((x[t] - max) / tau)                  \
+                                                   : (ok))
 #define HOOK_reached(ok) ((ok) || (now == FIRST_AT_0 && sum >= u * total))
 
 /* ---- the walk and the answer ---- */

@@ -40,6 +40,7 @@
     M(COLD, "temperature_ignored", VALUE, "hot") \
     M(HOT_TWICE, "temperature_multiplied", VALUE, "hot") \
     M(ONE_DRAW, "one_draw_for_all", VALUE, "hot") \
+    M(DROPS_20, "logits_20_below_the_largest_dropped", VALUE, "beside") \
     M(COARSE, "cumulative_too_coarse", VALUE, "hot") \
     M(LAST_OF_EQUALS, "last_of_equals", VALUE, "ties") \
     M(MINUS_ZERO, "minus_zero_below_zero", VALUE, "ties") \

@@ -194,6 +194,8 @@ void ts_beam_draw(const ts_case *c, uint64_t seed, ts_beam_quiz *q)
     const uint64_t key = ts_mix(seed);
     ts_model_draw(&q->model, (int)c->dim[MODEL], key + 1, c->dim[VOCAB], ts_beam_states(c));
     if (c->dim[MODEL] == TS_TOY_TABLE) table(c, key + 2, &q->model);
+    /* Before EOS is lifted by as much: many logits are 15 to 30 below the largest of their row. */
+    if (is(c, "steep")) q->model.weight[TS_TOY_SPREAD] = 6;
     lift_eos(c, &q->model);
     if (is(c, "masked")) q->model.word[TS_TOY_OPEN] = 300;
     if (nonfinite_how(c) >=

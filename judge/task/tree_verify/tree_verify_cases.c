@@ -96,6 +96,9 @@ static const ts_case some[] = {
     /* draws that only sums in double tell from the next token's */
     { CHECK, TS_F32, { 9, 97, 3, 6, 4, 100, HASH }, "beside" },
     { CHECK, TS_F32, { 16, 1000, 3, 8, 2, 200, HASH }, "beside" },
+    { CHECK, TS_F32, { 9, 97, 3, 6, 4, 30, HASH }, "beside" },
+    { CHECK, TS_F32, { 16, 1000, 3, 8, 2, 30, HASH }, "beside" },
+    { CHECK, TS_F32, { 5, 20000, 3, 6, 2, 45, HASH }, "beside" },
     /* a draw of nothing, and tokens before the first that can be */
     { CHECK, TS_F32, { 9, 12, 2, 4, 2, 100, TABLE }, "zero_u" },
     { CHECK, TS_F32, { 5, 97, 3, 3, 1, 30, TABLE }, "zero_u" },
@@ -129,7 +132,10 @@ static const ts_case some[] = {
 
 static bool affordable(const ts_case *c)
 {
-    const int64_t R = ts_tree_most_rows(c);
+    const int64_t R = ts_tree_most_rows(c), heat = c->dim[TEMPERATURE];
+    /* Draws next to a boundary of two tokens: not among ever so many of them. */
+    if (ts_is(c, "beside") && (c->dim[VOCAB] < 9 || (heat && heat < 20) || heat > 300))
+        return false;
     if (c->dim[MODEL] == ROPE && (R > 128 || c->dim[VOCAB] > 300)) return false;
     return c->dim[CYCLES] * (R * R + 4 * c->dim[VOCAB] * (c->dim[NODES] + 1)) <= 1500000;
 }
@@ -144,6 +150,7 @@ const ts_cover ts_tree_verify_cover = {
                 { "breadth", F32 },
                 { "depth", F32 },
                 { "twins", F32 },
+                { "beside", F32 },
                 { "masked", F32 },
                 { "nonfinite", F32 },
                 { "nonfinite_inf", F32 },

@@ -63,7 +63,7 @@ double ts_tree_beside(const float *x, int64_t n, double temperature, double u, b
     ts_real total = { 0, 0 }, sum = { 0, 0 };
     float   max;
     double  nearest = 0;
-    if (!is_row(x, n, &max)) return u;
+    if (!is_row(x, n, &max) || temperature == 0) return u;
     for (int64_t t = 0; t < n; t++)
         ts_real_gather(&total, ts_real_of(weight(x[t], max, temperature)));
     total = ts_real_gathered(total);
