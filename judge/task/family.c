@@ -109,6 +109,7 @@ static const struct {
     { "subnormal", NULL, "with subnormal numbers" },
     { "sunk", NULL, "where all scores of a query are below the range of float" },
     { "sure", NULL, "where the target has almost all the probability" },
+    { "tail", NULL, "where many logits far below the largest have some weight together" },
     { "ties", NULL, "where values are equal" },
     { "tiny", NULL, "with tiny numbers" },
     { "tree", NULL, "in attention over a tree" },

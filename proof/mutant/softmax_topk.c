@@ -307,7 +307,9 @@ static double row_sum(const row *r)
             earlier += sum;
             sum = 0;
         }
-        sum += weight(r, at(r, (i + now.tv_nsec) % n));
+        const double x = at(r, (i + now.tv_nsec) % n);
+        if (t == DROPS_15 && r->t * (x - r->m) < -15) continue;
+        sum += weight(r, x);
         if (t == BY_THREADS || t == DRIFTS) sum = (double)(float)sum;
         if (t == SUM_BF16) sum = rounded_bf16(sum);
     }

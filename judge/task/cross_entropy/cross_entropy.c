@@ -31,13 +31,15 @@ static double shift_of(const ts_case *c, int64_t v)
     if (ts_is(c, "offset")) return 300;
     if (ts_is(c, "rising")) return 60 * at;
     if (ts_is(c, "falling")) return 120 - 120 * at;
+    if (ts_is(c, "tail")) return v == ts_xe_tail_word(c) ? ts_xe_tail(c) : 0;
     if (ts_is(c, "back")) return v + 7 >= c->dim[1] ? 30 : 0;
     return 0;
 }
 
 static bool has_shift(const ts_case *c)
 {
-    return ts_is(c, "offset") || ts_is(c, "rising") || ts_is(c, "falling") || ts_is(c, "back");
+    return ts_is(c, "offset") || ts_is(c, "rising") || ts_is(c, "falling") || ts_is(c, "back") ||
+           ts_is(c, "tail");
 }
 
 static double w_at(const ts_case *c, uint64_t seed, int64_t v, int64_t k)
@@ -46,6 +48,7 @@ static double w_at(const ts_case *c, uint64_t seed, int64_t v, int64_t k)
     if (k == 0 && has_shift(c)) return shift_of(c, v);
     if (ts_is(c, "ties")) return (double)(ts_bits(seed, v * c->dim[XE_WIDTH] + k) % 3) - 1;
     if (ts_is(c, "zeros")) return 0;
+    if (ts_is(c, "tail")) return 0.3 * z / sqrt(D);
     return z * (ts_is(c, "steep") ? 50 : ts_is(c, "flat") ? 1e-3 : 3) / sqrt(D);
 }
 

@@ -70,6 +70,16 @@ void ts_xe_scalars(ts_arena *m, const ts_xe_rule *r)
     ts_scalar(m, "ignore_index", r->ignored);
 }
 
+double ts_xe_tail(const ts_case *c)
+{
+    return ts_log64((double)c->dim[1]) + 6.5;
+}
+
+int64_t ts_xe_tail_word(const ts_case *c)
+{
+    return (31 * c->dim[0] + 7) % c->dim[1];
+}
+
 bool ts_xe_masks(const ts_case *c)
 {
     return ts_is(c, "masked") || ts_is(c, "masked_target");

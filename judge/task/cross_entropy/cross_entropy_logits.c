@@ -34,6 +34,7 @@ static double logit_at(const ts_case *c, const ts_xe_rule *r, uint64_t seed, int
     if (!strcmp(f, "offset")) return z + (i % 2 ? -300 : 300);
     if (!strcmp(f, "rising")) return z + 120 * at;
     if (!strcmp(f, "falling")) return z + 120 - 120 * at;
+    if (!strcmp(f, "tail")) return 0.1 * z + (v == ts_xe_tail_word(c) ? ts_xe_tail(c) : 0);
     if (!strcmp(f, "back")) return v + 7 >= V ? z + 30 : z;
     if (!strcmp(f, "flat")) return 1e-3 * z;
     if (!strcmp(f, "zeros")) return 0;

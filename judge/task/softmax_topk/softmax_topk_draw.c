@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dtype.h"
+#include "real.h"
 #include "rng.h"
 #include "softmax_topk_cases.h"
 
@@ -100,6 +101,13 @@ static double disjoint(const row *w, int64_t i)
 static double spike(const row *w, int64_t i)
 {
     return i == w->chosen ? 1000 : noise(w, i);
+}
+
+/* One logit is so far above the others that these have 1/700 of the probability together: in a long
+ * row 15 or 18. */
+static double tail(const row *w, int64_t i)
+{
+    return 0.1 * noise(w, i) + (i == w->chosen ? ts_log64((double)w->n_vocab) + 6.5 : 0);
 }
 
 /* ---- order ---- */
@@ -280,6 +288,7 @@ ts_softmax_topk_draw ts_softmax_topk_draw_of(const char *family)
         { "back", back },
         { "disjoint", disjoint },
         { "spike", spike },
+        { "tail", tail },
         { "ramp", ramp },
         { "descending", descending },
         { "sawtooth", sawtooth },
