@@ -52,7 +52,7 @@ def flash_attention_backward(q, k, v, o, dout, lse, layout, causal, window, scal
         queries, outputs, grads, norm = heads  # [kv_head][share][row]...
         keys, values = widen(k[b, :, :n]), widen(v[b, :, :n])
         s = np.einsum("gsid,gjd->gsij", queries, keys) * keys.dtype.type(scale)
-        p = weights(s, norm, mask)
+        p = weights(s, norm, mask & np.isfinite(norm)[..., None])  # no weights if lse is -inf
         dp = np.einsum("gsid,gjd->gsij", grads, values)
         if WAY == "output":
             delta = np.einsum("gsid,gsid->gsi", grads, outputs)

@@ -118,8 +118,10 @@ static int64_t query_at(const ts_attention_dims *d, int64_t r)
               r % d->n_q);
 }
 
+/* A query with lse = -inf has no weights, also if it sees keys. */
 static int meets(const bwd_args *a, int64_t r, int64_t j)
 {
+    if (load(a->lse, a->d.dtype == TS_F64 ? TS_F64 : TS_F32, r) == -INFINITY) return 0;
     return sees(a, r / a->d.n_q / a->d.n_q_head, r % a->d.n_q, j);
 }
 

@@ -54,7 +54,7 @@ static double pair(const bwd_args *a, int64_t row, int64_t q, int64_t k, double 
 {
     const ts_attention_dims *d = &a->d;
     const double             lse = load(a->lse, d->dtype == TS_F64 ? TS_F64 : TS_F32, row);
-    const double             p = exp(d->scale * dot(d, a->q, q, a->k, k) - lse);
+    const double s = d->scale * dot(d, a->q, q, a->k, k), p = lse == -INFINITY ? 0 : exp(s - lse);
     *ds = p * (dot(d, a->dout, q, a->v, k) - dot(d, a->dout, q, a->o, q));
     return p;
 }

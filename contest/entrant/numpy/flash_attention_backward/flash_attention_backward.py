@@ -44,7 +44,9 @@ def flash_attention_backward(q, k, v, o, dout, lse, layout, causal, window, scal
         for h in range(g * share, (g + 1) * share):
             query, cotangent = widen(q[b, h]), widen(dout[b, h])
             s = query @ keys.T * scale
-            p = np.where(mask, np.exp(np.where(mask, s - widen(lse[b, h])[:, None], 0)), 0)
+            norm = widen(lse[b, h])[:, None]
+            some = mask & (norm > -np.inf)  # a row with lse = -inf has no weights
+            p = np.where(some, np.exp(np.where(some, s - norm, 0)), 0)
             delta = (cotangent * widen(o[b, h])).sum(axis=1, keepdims=True)
             ds = p * (cotangent @ values.T - delta) * scale
             put(dq[b, h], ds @ keys)

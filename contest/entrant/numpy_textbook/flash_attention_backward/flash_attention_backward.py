@@ -45,6 +45,8 @@ def flash_attention_backward(q, k, v, o, dout, lse, layout, causal, window, scal
         for h in range(g * share, (g + 1) * share):
             for i in range(q.shape[2]):
                 mask = sees(i, q.shape[2], n_k, length, causal, window)
+                if lse[b, h, i] == -np.inf:  # it has no weights
+                    mask = np.zeros_like(mask)
                 query, cotangent = widen(q[b, h, i]), widen(dout[b, h, i])
                 p = np.exp(keys[mask] @ query * scale - float(lse[b, h, i]))
                 ds = p * (values[mask] @ cotangent - cotangent @ widen(o[b, h, i])) * scale
