@@ -136,8 +136,11 @@ static void asks_every_tail(const ts_task *t, const ts_cover *v, ts_depth depth,
     }
 }
 
-/* At quick: what any case has of the ends of blocks, but in f64. */
-static void asks_every_block(const ts_task *t, const ts_cover *v, int key)
+typedef uint64_t shown_of(const ts_cover *v, const ts_case *c, int axis);
+
+/* At quick: what any case has of the ends of blocks, or of products, but in f64. */
+static void asks_all_of(shown_of *shown, const char *what, const ts_task *t, const ts_cover *v,
+                        int key)
 {
     const ts_run c = { .depth = TS_QUICK, .key = { (unsigned char)key } };
     int          n;
@@ -145,13 +148,13 @@ static void asks_every_block(const ts_task *t, const ts_cover *v, int key)
     for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++) {
         uint64_t all = 0, met = 0;
         for (const ts_case *one = t->cases(); one->use; one++)
-            if (one->use & TS_USE_COVER && one->dtype != TS_F64) all |= ts_cover_blocks(v, one, a);
+            if (one->use & TS_USE_COVER && one->dtype != TS_F64) all |= shown(v, one, a);
         for (int i = 0; i < n; i++)
             if (t->cases()[number[i]].use & TS_USE_COVER && t->cases()[number[i]].dtype != TS_F64)
-                met |= ts_cover_blocks(v, &t->cases()[number[i]], a);
+                met |= shown(v, &t->cases()[number[i]], a);
         if (met != all)
-            fail_msg("%s, quick, key %d: %s has ends %llx of blocks, not %llx", t->name, key,
-                     axis_name(t, a), (unsigned long long)met, (unsigned long long)all);
+            fail_msg("%s, quick, key %d: %s has %s %llx, not %llx", t->name, key, axis_name(t, a),
+                     what, (unsigned long long)met, (unsigned long long)all);
     }
     free(number);
 }
@@ -215,6 +218,19 @@ TEST(points_are_where_blocks_end)
     assert_true(ts_cover_has_point(v, 0, TS_COVER_DIMS + 3 /* ratio */, 7));
 }
 
+/* Where a table for all items and beams ends, though neither number is large. */
+TEST(products_pass_tables)
+{
+    const ts_task *t = ts_task_called("beam_search");
+    int64_t        most = 0;
+    for (const ts_case *c = t->cases(); c->use; c++) {
+        const int64_t n = c->dim[0] * c->dim[2];
+        if (c->use & TS_USE_COVER && ts_cover_products(t->cover, c, TS_COVER_DIMS) && n > most)
+            most = n;
+    }
+    assert_true(most > 4096);
+}
+
 /* ---- how calls are made ---- */
 
 /* Every small number of threads is that of some case at quick, whatever the key; and a large one.
@@ -274,7 +290,8 @@ TEST(asks_all)
                 asks_points(*t, (*t)->further, d, k, &n_points);
             asks_every_class(*t, (*t)->cover, TS_SEALED, k);
             asks_every_class(*t, (*t)->cover, TS_PYTHON, k);
-            asks_every_block(*t, (*t)->cover, k);
+            asks_all_of(ts_cover_blocks, "ends of blocks", *t, (*t)->cover, k);
+            asks_all_of(ts_cover_products, "products", *t, (*t)->cover, k);
             asks_every_tail(*t, (*t)->cover, TS_QUICK, TS_SEALED, k);
             asks_every_tail(*t, (*t)->cover, TS_QUICK, TS_PYTHON, k);
             asks_every_tail(*t, (*t)->cover, TS_NORMAL, TS_SEALED, k);

@@ -33,7 +33,8 @@ typedef struct drawn {
     uint64_t       group;
     int            cls[SHOWN]; /* of a case that covers: see read_classes */
     int            point[TS_MAX_AXES];
-    uint64_t       blocks[TS_MAX_AXES]; /* see ts_cover_blocks */
+    uint64_t       blocks[TS_MAX_AXES];   /* see ts_cover_blocks */
+    uint64_t       products[TS_MAX_AXES]; /* see ts_cover_products */
 } drawn;
 
 int ts_run_case_named(const ts_scope *s, const ts_task *t, const char *which, uint64_t *seed)
@@ -170,11 +171,11 @@ static int shuffle(const ts_run *c, const ts_task *t, ts_class cls, const ts_sco
 typedef struct shown {
     bool     of_dtype[TS_I32 + 1][SHOWN][TS_MAX_FAMILIES];
     bool     point[TS_MAX_AXES][TS_MAX_POINTS];
-    uint64_t blocks[TS_MAX_AXES];
+    uint64_t blocks[TS_MAX_AXES], products[TS_MAX_AXES];
 } shown;
 
 /* How many of a case's classes are new in its dtype; tails in its dtype, or before an aligned gap
- * in any, and ends of blocks; and points. */
+ * in any, ends of blocks and products; and points. */
 typedef struct fresh {
     int classes, ends, points;
 } fresh;
@@ -191,6 +192,7 @@ static void read_classes(const ts_cover *v, drawn *d, bool scoped)
         d->cls[a] = shows && ts_cover_tells(v, d->c, a) ? ts_cover_class(v, d->c, a) : -1;
         d->point[a] = rare ? -1 : ts_cover_point(v, d->c, a);
         d->blocks[a] = rare ? 0 : ts_cover_blocks(v, d->c, a);
+        d->products[a] = rare ? 0 : ts_cover_products(v, d->c, a);
     }
     d->cls[TAIL] = rare ? -1 : ts_cover_tail(v, d->c, TS_GAP_ANY);
     d->cls[ALIGNED_TAIL] = rare ? -1 : ts_cover_tail(v, d->c, TS_GAP_ALIGNED);
@@ -208,9 +210,10 @@ static fresh news(const drawn *d, shown *s, bool mark)
     for (int a = 0; a < TS_MAX_AXES; a++) {
         bool *point = d->point[a] < 0 ? NULL : &s->point[a][d->point[a]];
         f.points += point && !*point;
-        f.ends += __builtin_popcountll(d->blocks[a] & ~s->blocks[a]);
+        f.ends += __builtin_popcountll(d->blocks[a] & ~s->blocks[a]) +
+                  __builtin_popcountll(d->products[a] & ~s->products[a]);
         if (point) *point |= mark;
-        if (mark) s->blocks[a] |= d->blocks[a];
+        if (mark) s->blocks[a] |= d->blocks[a], s->products[a] |= d->products[a];
     }
     return f;
 }
@@ -240,6 +243,7 @@ static void choose_covering(const ts_cover *v, drawn *d, int n, bool all, bool p
         if (!(d[i].c->use & TS_USE_COVER) || ts_cover_class(v, d[i].c, TS_COVER_FAMILY) < 0)
             continue;
         read_classes(v, &d[i], scoped);
+        if (!points) memset(d[i].products, 0, sizeof d[i].products);
         open[n_open++] = i;
     }
     for (;;) {

@@ -23,6 +23,7 @@ typedef struct work {
     bool            point[TS_I32 + 1][TS_MAX_AXES][TS_MAX_POINTS]; /* that a case has */
     bool            scalar[TS_I32 + 1][TS_MAX_AXES][TS_MAX_CLASSES];
     bool            tail[TS_I32 + 1][TS_GAPS][TS_TAILS];
+    uint64_t        products[TS_MAX_AXES]; /* see ts_cover_products */
 } work;
 
 int ts_cover_dtype(const ts_cover *v, int cls)
@@ -229,6 +230,35 @@ uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis)
     return bits;
 }
 
+/* ---- products ---- */
+
+enum { PRODUCTS = 3 };
+static const int64_t past_product[PRODUCTS] = { 256, 1024, 4096 };
+
+/* Bits of the products of axis a with a later one, b; in the mask of a. */
+static int product_bit(const ts_cover *v, int a, int b)
+{
+    int at = 0;
+    for (int i = a + 1; i < b; i++) at += v->dim[i - TS_COVER_DIMS].counts ? PRODUCTS : 0;
+    return at;
+}
+
+uint64_t ts_cover_products(const ts_cover *v, const ts_case *c, int axis)
+{
+    ts_case  raw = *c;
+    uint64_t bits = 0;
+    if (axis < TS_COVER_DIMS || !v->dim[axis - TS_COVER_DIMS].counts || !is_plain(v, c)) return 0;
+    if (v->read) v->read(&raw);
+    const int64_t n = *place(&raw, axis);
+    for (int b = axis + 1; b < TS_MAX_AXES && n > 1; b++) {
+        const int64_t m = *place(&raw, b);
+        if (!v->dim[b - TS_COVER_DIMS].counts || m < 2) continue;
+        for (int k = 0; k < PRODUCTS; k++)
+            if (n > past_product[k] / m) bits |= UINT64_C(1) << (product_bit(v, axis, b) + k);
+    }
+    return bits;
+}
+
 static row usual(const ts_cover *v)
 {
     row r = { { 0 } };
@@ -302,6 +332,7 @@ static ts_case made(work *w, ts_case raw)
         const int k = w->n[a] ? ts_cover_class(w->v, &c, a) : -1;
         if (p >= 0) w->point[raw.dtype][a][p] = true;
         if (k >= 0 && ts_cover_tells(w->v, &c, a)) w->scalar[raw.dtype][a][k] = true;
+        if (raw.dtype != TS_F64) w->products[a] |= ts_cover_products(w->v, &c, a);
     }
     for (int gap = 0; gap < TS_GAPS; gap++) {
         const int  tail = ts_cover_tail(w->v, &c, (ts_gap)gap);
@@ -505,6 +536,38 @@ static int add_tails(work *w, ts_case *list, int n, int room)
     return n;
 }
 
+/* The smallest product past that number which a case may have, of numbers that are alike if
+ * possible; the other parameters are the usual ones. */
+static bool take_product(const work *w, ts_case *raw, int a, int b, int64_t past)
+{
+    const ts_axis *x = &w->v->dim[a - TS_COVER_DIMS], *y = &w->v->dim[b - TS_COVER_DIMS];
+    int64_t        root = 1;
+    while (root * root < past) root *= 2;
+    for (int64_t by = 1; by < root; by *= 2)
+        for (int turn = 0; turn < 2; turn++) {
+            const int64_t n = turn ? root * by : root / by, m = past / n + 1;
+            if (n < x->from[0] || n > x->most || m < y->from[0] || m > y->most) continue;
+            *place(raw, a) = n, *place(raw, b) = m;
+            if (ts_cover_possible(w->v, *raw)) return true;
+        }
+    return false;
+}
+
+/* The products that are still missing. */
+static int add_products(work *w, ts_case *list, int n, int room)
+{
+    for (int i = 0; i < TS_MAX_AXES * TS_MAX_AXES * PRODUCTS; i++) {
+        const int a = i / PRODUCTS / TS_MAX_AXES, b = i / PRODUCTS % TS_MAX_AXES, k = i % PRODUCTS;
+        if (a < TS_COVER_DIMS || b <= a || !w->v->dim[a - TS_COVER_DIMS].counts ||
+            !w->v->dim[b - TS_COVER_DIMS].counts)
+            continue;
+        ts_case raw = usual_but(w, turn_of(w, n), a, w->v->dim[a - TS_COVER_DIMS].from[0]);
+        if (w->products[a] >> (product_bit(w->v, a, b) + k) & 1u) continue;
+        if (take_product(w, &raw, a, b, past_product[k])) n = append(w, &raw, list, n, room);
+    }
+    return n;
+}
+
 static work *begin(const ts_cover *v)
 {
     work *w = calloc(1, sizeof *w);
@@ -534,6 +597,7 @@ int ts_cover_cases(const ts_cover *v, ts_case *list, int room)
     n = add_scalars(w, list, n, room);
     n = add_points(w, list, n, room);
     n = add_tails(w, list, n, room);
+    n = add_products(w, list, n, room);
     for (int i = pairs; i < n; i++) list[i].use |= TS_USE_WITHIN;
     free(w);
     return n;

@@ -14,6 +14,9 @@
  * 80, 81, 96, 97 and 112. Each point is in a case of a dtype other than f64. Where at most three
  * parameters count, points end at 8194.
  *
+ * Of each two such parameters, the product is past 256, 1024 and 4096 in some case that shows any
+ * error in any element, if the task has one.
+ *
  * Of the elements of a row, every remainder by 8 occurs with a gap behind the row in every dtype,
  * and in one without a gap and with one that fills a vector: these are the tails of vectors. */
 #ifndef TS_TASK_COVER_H
@@ -115,6 +118,11 @@ int ts_cover_tail(const ts_cover *v, const ts_case *c, ts_gap gap);
  * one or two past it: three bits per block. 0: the parameter does not count, or the case does not
  * show any error in any element. */
 uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis);
+
+/* Code that sizes a table for all rows of all items is wrong where their product, and neither
+ * number, is large. With which later axes that count the case's count makes a product past 256,
+ * 1024, 4096: three bits per axis. 0 as for ts_cover_blocks. */
+uint64_t ts_cover_products(const ts_cover *v, const ts_case *c, int axis);
 
 /* ---- cases as parameters, before `make` ---- */
 

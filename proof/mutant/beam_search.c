@@ -147,9 +147,10 @@ static ts_status search_items(const args *a, const ts_exec *x);
 #define HERE_ready                                                                                 \
     for (int64_t i = 0; i < a->d.n_items; i++)                                                     \
         if (now == WRITES_FIRST || (is_archive && now == A_WRITES_FIRST)) answer(a, &s, i)
-#define HOOK_done(ok)      ((ok) || !any_runs(a, &s))
-#define HOOK_failed(ok)    ((ok) && now != FAILURE_PASSES && now != A_FAILURE)
-#define HOOK_n_rows(ok)    (now == ROW_BY_SLOT ? copy_rows(a, &s, ok) : (ok))
+#define HOOK_done(ok)   ((ok) || !any_runs(a, &s))
+#define HOOK_failed(ok) ((ok) && now != FAILURE_PASSES && now != A_FAILURE)
+#define HOOK_n_rows(ok)                                                                            \
+    (now == ROW_BY_SLOT ? copy_rows(a, &s, ok) : now == ROWS_1024 && (ok) > 1024 ? 1024 : (ok))
 #define HOOK_n_answers(ok) (now == ITEMS_32 && (ok) > 32 ? 32 : (ok))
 #define HERE_answered                                                                              \
     if (now == BY_THREADS && x->n_threads != 1 && a->d.n_items) a->logprob[0] *= 1 + 0x1p-50

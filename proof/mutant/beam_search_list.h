@@ -41,6 +41,7 @@
     M(ALPHA_5, "alpha_no_more_than_5", VALUE, NULL) \
     M(PROMPT_128, "prompt_past_128_unseen", VALUE, NULL) \
     M(ITEMS_32, "items_past_32_unwritten", UNWRITTEN, NULL) \
+    M(ROWS_1024, "rows_past_1024_not_normalised", VALUE, NULL) \
     M(WIDTH_64, "width_no_more_than_64", VALUE, NULL) \
     M(NO_MAX, "no_max_subtraction", VALUE, "offset") \
     M(MASK_1E4, "below_minus_1e4_is_masked", VALUE, "offset") \

@@ -146,12 +146,14 @@ static bool affordable(const ts_case *c)
     if (m[ITEMS] * m[PROMPT] > TS_TOY_MOST_ROWS) return false; /* a query is shown no more */
     /* Or scores have no margins. */
     if (m[STEPS] > (m[ALPHA] > 400 ? 4 : m[ALPHA] > 100 ? 40 : 130)) return false;
-    const int64_t most = m[ALPHA] > 400 ? 300 : m[ALPHA] > 200 ? 1000 : 8000;
-    if (m[ITEMS] * m[WIDTH] * m[STEPS] > most) return false;
+    const int64_t most = m[ALPHA] > 400 ? 300 : m[ALPHA] > 200 ? 1000 : 8600;
+    const int64_t beams = m[ITEMS] * m[WIDTH];
+    if (beams * m[STEPS] > most) return false;
     if (strstr(c->family, "poor") && m[EOS] < 0) return false;
     if (strstr(c->family, "masked") && m[VOCAB] < 33) return false; /* or some row has nothing */
     if (m[MODEL] == ROPE && (m[VOCAB] > 300 || m[PROMPT] + m[STEPS] > 60)) return false;
-    return (m[ITEMS] + 1) * m[WIDTH] * m[VOCAB] * (m[STEPS] + 1) <= 150000;
+    return (m[ITEMS] + 1) * m[WIDTH] * m[VOCAB] * (m[STEPS] + 1) <=
+           (beams > 1000 ? 450000 : 150000);
 }
 
 /* items, vocab, width, steps, prompt, alpha, eos, model */

@@ -32,7 +32,7 @@ bool ts_beam_must(const void *args, int64_t how, ts_status *must);
  */
 enum { TS_BEAM_SEEN = 3, TS_BEAM_SEEN_MORE = 2 };
 enum { TS_BEAM_STATUS = 3, TS_BEAM_WROTE, TS_BEAM_AMISS }; /* among those after the steps */
-enum { TS_BEAM_MOST = 1024, TS_BEAM_ITEMS = 64 };          /* beams of all items; items */
+enum { TS_BEAM_MOST = 4352, TS_BEAM_ITEMS = 64 };          /* beams of all items; items */
 
 typedef struct ts_beam_play_args {
     ts_beam_dims d;                     /* as passed to the search */
