@@ -111,7 +111,9 @@ static ts_status forget(const ts_kv *c, int32_t seq, ts_status s);
 #define HOOK_no_seq(ok)  (now == OPENS_MORE ? (*seq = 0, TS_OK) : (ok))
 #define HERE_page_shared                                                                           \
     if (now == FORK_COPIES && c->n_free) copy_page(c, to, l, i)
+static bool has_forked;
 #define HERE_forked                                                                                \
+    has_forked = true;                                                                             \
     for (int64_t e = 0; e < (int64_t)tail && now == FORK_NO_TAIL && c->by_channel; e++)            \
     store(c->tail, c->d.io_dtype, tail_at(c, to, l, 0, e), 0)
 #define HERE_shrink                                                                                \
@@ -165,7 +167,8 @@ static void      move_on(ts_kv *c, int64_t seq, int64_t layer, int64_t n_seq, co
 #define HERE_status                                                                                \
     if (now == NEEDS_LEN) *(volatile int64_t *)len = 0;                                            \
     if (now == NEEDS_USAGE) *(volatile int64_t *)&u->n_page = 0
-#define HOOK_n_live(ok) (now == ALL_LIVE ? c->d.capacity : (ok))
+#define HOOK_n_live(ok)                                                                            \
+    (now == ALL_LIVE ? c->d.capacity : now == FORK_LIVE && has_forked ? 2 * (ok) + 1 : (ok))
 
 /* ---- attention ---- */
 

@@ -85,6 +85,7 @@
     /* sizes */ \
     M(TWICE_THE_SIZE, "twice_the_size", VALUE, "sized") \
     M(Q_HEADS_KEPT, "sized_by_query_heads", VALUE, "sized") \
+    M(FORK_LIVE, "forked_tokens_live_twice_over", VALUE, "fork") \
     M(ALL_LIVE, "capacity_counts_as_live", VALUE, NULL) \
     M(PAST_STATE, "writes_past_its_state", VALUE, NULL) \
     /* heads and sums */ \

@@ -250,18 +250,32 @@ ts_want ts_kv_want_state(const ts_kv_dims *d)
     return between(least, 1.05 * (most + tables) + 65536);
 }
 
+/* Of each layer the longest sequence: tokens that are not shared in any way. */
+static double tokens_apart(const kv_cache *c)
+{
+    double all = 0;
+    for (int64_t l = 0; l < c->d->n_layer; l++) {
+        int64_t most = 0;
+        for (int32_t i = 0; i < TS_KV_SLOTS; i++)
+            if (c->seq[i].open && c->seq[i].len[l] > most) most = c->seq[i].len[l];
+        all += (double)most;
+    }
+    return all;
+}
+
+/* Once there was a fork, whether tokens that are held twice count twice is open. */
 static void want_usage(const kv_cache *c, ts_want *seen)
 {
-    double tokens = 0, tails = 0, least, most;
+    double tokens = 0, tails = 0, least, most, unused;
     for (int32_t i = 0; i < TS_KV_SLOTS; i++)
         for (int64_t l = 0; l < c->d->n_layer && c->seq[i].open; l++)
             tokens += (double)c->seq[i].len[l], tails++;
     bytes_of(c->d, tokens, tails, &least, &most);
+    if (c->forked) bytes_of(c->d, tokens_apart(c), 0, &least, &unused);
     const bool paged = c->d->page > 0;
     seen[2] = (ts_want) { (double)c->d->n_page, paged ? 0 : INFINITY };
     seen[3] = (ts_want) { (double)c->n_free, paged ? 0 : INFINITY };
     seen[4] = between(least, most);
-    if (c->forked) seen[4].bound = INFINITY; /* whether what is held twice counts twice is open */
     seen[5] = ts_kv_want_state(c->d);
 }
 
