@@ -230,12 +230,10 @@ uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis)
     return bits;
 }
 
-/* ---- products ---- */
-
 enum { PRODUCTS = 3 };
-static const int64_t past_product[PRODUCTS] = { 256, 1024, 4096 };
+static const int64_t roots[PRODUCTS] = { 16, 32, 64 }; /* of 256, 1024, 4096 */
 
-/* Bits of the products of axis a with a later one, b; in the mask of a. */
+/* The first bit of the products with axis b among those of axis a. */
 static int product_bit(const ts_cover *v, int a, int b)
 {
     int at = 0;
@@ -251,10 +249,9 @@ uint64_t ts_cover_products(const ts_cover *v, const ts_case *c, int axis)
     if (v->read) v->read(&raw);
     const int64_t n = *place(&raw, axis);
     for (int b = axis + 1; b < TS_MAX_AXES && n > 1; b++) {
-        const int64_t m = *place(&raw, b);
-        if (!v->dim[b - TS_COVER_DIMS].counts || m < 2) continue;
-        for (int k = 0; k < PRODUCTS; k++)
-            if (n > past_product[k] / m) bits |= UINT64_C(1) << (product_bit(v, axis, b) + k);
+        const int64_t m = v->dim[b - TS_COVER_DIMS].counts ? *place(&raw, b) : 0;
+        for (int k = 0; k < PRODUCTS && m > 1; k++)
+            if (n > roots[k] * roots[k] / m) bits |= UINT64_C(1) << (product_bit(v, axis, b) + k);
     }
     return bits;
 }
@@ -536,16 +533,13 @@ static int add_tails(work *w, ts_case *list, int n, int room)
     return n;
 }
 
-/* The smallest product past that number which a case may have, of numbers that are alike if
- * possible; the other parameters are the usual ones. */
-static bool take_product(const work *w, ts_case *raw, int a, int b, int64_t past)
+/* A product just past root^2 that a case may have, of numbers that are alike if possible. */
+static bool take_product(const work *w, ts_case *raw, int a, int b, int64_t root)
 {
     const ts_axis *x = &w->v->dim[a - TS_COVER_DIMS], *y = &w->v->dim[b - TS_COVER_DIMS];
-    int64_t        root = 1;
-    while (root * root < past) root *= 2;
     for (int64_t by = 1; by < root; by *= 2)
         for (int turn = 0; turn < 2; turn++) {
-            const int64_t n = turn ? root * by : root / by, m = past / n + 1;
+            const int64_t n = turn ? root * by : root / by, m = root * root / n + 1;
             if (n < x->from[0] || n > x->most || m < y->from[0] || m > y->most) continue;
             *place(raw, a) = n, *place(raw, b) = m;
             if (ts_cover_possible(w->v, *raw)) return true;
@@ -556,15 +550,15 @@ static bool take_product(const work *w, ts_case *raw, int a, int b, int64_t past
 /* The products that are still missing. */
 static int add_products(work *w, ts_case *list, int n, int room)
 {
-    for (int i = 0; i < TS_MAX_AXES * TS_MAX_AXES * PRODUCTS; i++) {
-        const int a = i / PRODUCTS / TS_MAX_AXES, b = i / PRODUCTS % TS_MAX_AXES, k = i % PRODUCTS;
-        if (a < TS_COVER_DIMS || b <= a || !w->v->dim[a - TS_COVER_DIMS].counts ||
-            !w->v->dim[b - TS_COVER_DIMS].counts)
-            continue;
-        ts_case raw = usual_but(w, turn_of(w, n), a, w->v->dim[a - TS_COVER_DIMS].from[0]);
-        if (w->products[a] >> (product_bit(w->v, a, b) + k) & 1u) continue;
-        if (take_product(w, &raw, a, b, past_product[k])) n = append(w, &raw, list, n, room);
-    }
+    for (int a = TS_COVER_DIMS; a < TS_MAX_AXES; a++)
+        for (int i = (a + 1) * PRODUCTS; i < TS_MAX_AXES * PRODUCTS; i++) {
+            const int b = i / PRODUCTS, k = i % PRODUCTS;
+            ts_case   raw = usual_but(w, turn_of(w, n), a, 1);
+            if (!w->v->dim[a - TS_COVER_DIMS].counts || !w->v->dim[b - TS_COVER_DIMS].counts ||
+                w->products[a] >> (product_bit(w->v, a, b) + k) & 1u)
+                continue;
+            if (take_product(w, &raw, a, b, roots[k])) n = append(w, &raw, list, n, room);
+        }
     return n;
 }
 
