@@ -26,7 +26,7 @@ typedef enum trap {
     CAP_NO_SLOPE, CAP_SLOPE_Z, CAP_NO_DIVIDE, CAP_TARGET, CAP_LATE_BIAS, CAP_CLIPS,
     DW_16, DH_16, DW_LAST, DW_NO_G, ACC_IGNORED, ACC_TWICE, ACC_STALE, ACC_CHUNK, NARROW,
     SCALE_1, SCALE_LOSS, SCALE_ABS, NO_BIAS, TARGET_TAIL, TARGET_KEPT, TARGET_0,
-    DENSE_H, DENSE_W, INT32, UINT32, WIDE_65535, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK, HIT_TIMES_0, DROPS_15,
+    DENSE_H, DENSE_W, INT32, UINT32, WIDE_65535, NAN_AS_LOW, NONFINITE_0, NONFINITE_LEAKS, IGNORED_NONFINITE, MASK_NAN, INF_OK, HIT_TIMES_0, DROPS_12,
     MASKED_MEAN,
     NO_LSE, NO_TOTAL, ROWS_65535, WORDS_65535, LAST_ROW,
     PLACE_LATE, PLACE_KEPT, PLACE_IGNORED,
@@ -100,7 +100,7 @@ static double lse_of(const rule *r, const double *x, trap t)
         if (t == TILE_MAX) sum = (double)(float)sum;
         for (int64_t k = v; k < v + TILE && k < V && now != -INFINITY; k++) {
             const double z = capped(r, x[k], t);
-            if (!isnan(z) && !(t == DROPS_15 && z < now - 15)) sum += exp(z - now);
+            if (!isnan(z) && !(t == DROPS_12 && z < now - 12)) sum += exp(z - now);
         }
         m = now;
     }

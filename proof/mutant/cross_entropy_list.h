@@ -83,7 +83,7 @@
     M(NONFINITE_LEAKS, "nonfinite_row_leaks", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \
     M(MASK_NAN, "masked_mean_times_0", VALUE, "masked") \
-    M(DROPS_15, "logits_15_below_the_largest_dropped", VALUE, "tail") \
+    M(DROPS_12, "logits_12_below_the_largest_dropped", VALUE, "tail") \
     M(HIT_TIMES_0, "masked_target_times_0", VALUE, "masked_target") \
     M(MASKED_MEAN, "masked_words_left_out_of_the_mean", VALUE, "masked_target") \
     M(NO_LSE, "lse_unwritten", UNWRITTEN, NULL) \
@@ -145,7 +145,7 @@
     M(INF_OK, "infinity_accepted", VALUE, "nonfinite") \
     M(IGNORED_NONFINITE, "ignored_row_times_0", VALUE, "ignored_nonfinite") \
     M(MASK_NAN, "masked_mean_times_0", VALUE, "masked") \
-    M(DROPS_15, "logits_15_below_the_largest_dropped", VALUE, "tail") \
+    M(DROPS_12, "logits_12_below_the_largest_dropped", VALUE, "tail") \
     M(HIT_TIMES_0, "masked_target_times_0", VALUE, "masked_target") \
     M(MASKED_MEAN, "masked_words_left_out_of_the_mean", VALUE, "masked_target") \
     M(PLACE_LATE, "target_read_too_late", VALUE, NULL) \

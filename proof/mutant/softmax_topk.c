@@ -308,7 +308,7 @@ static double row_sum(const row *r)
             sum = 0;
         }
         const double x = at(r, (i + now.tv_nsec) % n);
-        if (t == DROPS_15 && r->t * (x - r->m) < -15) continue;
+        if (t == DROPS_12 && r->t * (x - r->m) < -12) continue;
         sum += weight(r, x);
         if (t == BY_THREADS || t == DRIFTS) sum = (double)(float)sum;
         if (t == SUM_BF16) sum = rounded_bf16(sum);

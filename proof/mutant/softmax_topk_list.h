@@ -90,7 +90,7 @@
     M(NO_RESCALE, "online_not_rescaled", VALUE, "ramp", NULL) \
     M(INVERTED, "online_rescale_inverted", VALUE, "ramp", NULL) \
     M(TILE_MAX, "tile_max_for_running_max", VALUE, "holes", NULL) \
-    M(DROPS_15, "logits_15_below_the_largest_dropped", VALUE, "tail", NULL) \
+    M(DROPS_12, "logits_12_below_the_largest_dropped", VALUE, "tail", NULL) \
     M(NO_MAX, "no_max_subtraction", VALUE, "offset", NULL) \
     M(TIMES_32, "sum_once_per_lane", VALUE, NULL, NULL) \
     M(FIRST_32, "sum_of_first_warp", VALUE, NULL, NULL) \

@@ -34,7 +34,7 @@ static const shape end_shapes[] = {
     { 9, 1027, 5 }, { 3, 33001, 2 }, { 2, 65539, 2 }, { 1, 100003, 2 }, { 2, 151937, 2 }
 };
 
-/* Of so many words even those that are 15 or 17 below the largest count. */
+/* Of so many words even those that are 13 below the largest count. */
 static const shape tail_shapes[] = { { 9, 4099, 5 }, { 3, 50265, 2 }, { 2, 151937, 2 } };
 
 /* As models have them. */

@@ -72,7 +72,8 @@ void ts_xe_scalars(ts_arena *m, const ts_xe_rule *r)
 
 double ts_xe_tail(const ts_case *c)
 {
-    return ts_log64((double)c->dim[1]) + 6.5;
+    const double most = 13; /* terms that float adds to 1 without losing them */
+    return fmin(ts_log64((double)c->dim[1]) + 6.5, most);
 }
 
 int64_t ts_xe_tail_word(const ts_case *c)

@@ -40,7 +40,7 @@ typedef struct ts_xe_rule {
 ts_xe_rule ts_xe_rule_of(const ts_case *c, int64_t mean, int64_t skip, uint64_t seed);
 void       ts_xe_scalars(ts_arena *m, const ts_xe_rule *r);
 /* Family `tail`: by how much the largest logit exceeds the others, which have 1/700 of the
- * probability together, and which word it is. */
+ * probability together, or more, and which word it is. */
 double  ts_xe_tail(const ts_case *c);
 int64_t ts_xe_tail_word(const ts_case *c);
 /* Whether some logits are -inf. */

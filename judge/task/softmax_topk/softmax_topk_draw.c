@@ -103,11 +103,11 @@ static double spike(const row *w, int64_t i)
     return i == w->chosen ? 1000 : noise(w, i);
 }
 
-/* One logit is so far above the others that these have 1/700 of the probability together: in a long
- * row 15 or 18. */
+/* One logit is so far above the others that these have 1/700 of the probability together, or 13:
+ * what is further below a sum in float may lose. */
 static double tail(const row *w, int64_t i)
 {
-    return 0.1 * noise(w, i) + (i == w->chosen ? ts_log64((double)w->n_vocab) + 6.5 : 0);
+    return 0.3 * noise(w, i) + (i == w->chosen ? fmin(ts_log64((double)w->n_vocab) + 6.5, 13) : 0);
 }
 
 /* ---- order ---- */
