@@ -52,9 +52,11 @@ static double in(const ts_attention_dims *d, double v)
     return way == wide || d->dtype == TS_F64 ? v : (double)(float)v;
 }
 
+/* What the dtype cannot hold stays wide: by the contract dP is no number of f16. */
 static double rounded(const ts_attention_dims *d, double v)
 {
-    return d->dtype == TS_F32 || d->dtype == TS_F64 ? v : narrow(v, d->dtype);
+    const double narrow_v = d->dtype == TS_F32 || d->dtype == TS_F64 ? v : narrow(v, d->dtype);
+    return isfinite(narrow_v) ? narrow_v : v;
 }
 
 /* A sum, and what its last addition lost. */
