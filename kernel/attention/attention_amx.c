@@ -310,7 +310,7 @@ static bool attend(const ts_flash_attention_args *a, const ts_exec *x, int64_t n
 #pragma omp for reduction(| : odd)
         for (int64_t i = 0; i < n_look; i++) odd |= i < n ? pack(a, &keys, i) : look(a, i - n);
         work w = work_at(a, room + omp_get_thread_num() * scratch);
-        if (!odd) take_tiles();
+        if (!odd) take_tiles(16);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < (odd ? 0 : n_pieces(d)); i++) {
             const int64_t h = i / n_tiles;

@@ -18,6 +18,7 @@
 
 #include "attention_impl.h"
 #include "threads.h"
+#include "tiles_amx.h"
 #include "vec_avx512.h"
 
 enum {
@@ -63,30 +64,6 @@ INLINE __mmask16 lanes(int64_t begin, int64_t end)
 }
 
 /* ---- tiles ---- */
-
-/* gcc's loads do not say that they read memory. */
-INLINE void settle(void)
-{
-    __asm__ volatile("" ::: "memory");
-}
-
-/* Of the calling thread: all tiles have their full size. */
-INLINE void take_tiles(void)
-{
-    struct {
-        uint8_t  palette, start, none[14];
-        uint16_t n_bytes[16];
-        uint8_t  n_rows[16];
-    } shape = { .palette = 1 };
-    for (int i = 0; i < 8; i++) shape.n_bytes[i] = 64, shape.n_rows[i] = 16;
-    settle();
-    _tile_loadconfig(&shape);
-}
-
-INLINE void leave_tiles(void)
-{
-    _tile_release();
-}
 
 /* An operand of two tiles' rows or columns: their n-th tiles are n * step elements on. Rows of a
  * are `stride` elements apart; those of b are packed. */
@@ -183,38 +160,6 @@ INLINE __mmask32 odd_ones(__m512i x)
 INLINE bool odd_scale(double scale)
 {
     return scale != 0 && !(fabs(scale) >= 0x1p-60 && fabs(scale) <= 0x1p60);
-}
-
-/* 16 rows of 16 pairs become columns. */
-INLINE void turn(__m512i x[16])
-{
-    __m512i t[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4) {
-        x[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        x[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        x[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        x[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-        x[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
-        x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-        x[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
-    }
 }
 
 /* Elements of two vecs, taken in turn, from element `from` of both. */

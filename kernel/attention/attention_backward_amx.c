@@ -362,7 +362,7 @@ static bool learn(const ts_flash_attention_backward_args *a, const ts_exec *e, c
         for (int64_t i = 0; i < n_k + n_q; i++)
             odd |= i < n_k ? pack_keys(a, &x, z, i) : pack_queries(a, &x, z, i - n_k);
         work w = work_at(a, &x, z, room + omp_get_thread_num() * z->scratch);
-        if (!odd) take_tiles();
+        if (!odd) take_tiles(16);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < (odd ? 0 : z->heads * z->n_sums); i++) {
             w.batch = i / z->n_sums / a->d.n_kv_head, w.head = i / z->n_sums % a->d.n_kv_head;
