@@ -6,7 +6,7 @@
 enum {
     TS_CPU_AVX2 = 1u << 0,    /* AVX2, FMA and F16C */
     TS_CPU_AVX512 = 1u << 1,  /* F, BW, DQ and VL, on top of AVX2 */
-    TS_CPU_AMX = 1u << 2,     /* tiles of BF16, and BF16 vectors, on top of AVX512 */
+    TS_CPU_AMX = 1u << 2,     /* tiles of BF16 and bytes, BF16 vectors, GFNI, on top of VNNI */
     TS_CPU_NEON = 1u << 3,    /* Advanced SIMD: every aarch64 CPU */
     TS_CPU_DOTPROD = 1u << 4, /* dot products of bytes */
     TS_CPU_BF16 = 1u << 5,    /* BF16 matmul and conversion */

@@ -16,7 +16,7 @@
 #include "touchstone/ternary.h"
 #include "unit_ternary_cuda.h"
 
-static const unsigned masks[] = TS_CPU_MASKS;
+static const unsigned masks[] = TS_CPU_MASKS_MATRIX;
 
 enum {
     N_MASKS = sizeof masks / sizeof *masks,

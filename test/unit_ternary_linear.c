@@ -181,21 +181,29 @@ TEST(test_wide)
 /* ---- bits ---- */
 
 /* Row r of many is what it is alone; and no number of threads changes anything. */
+static void assert_alone(world *c, int64_t step)
+{
+    ts_ternary_linear_dims d = c->d;
+    tensor                 one = make(d.dtype, d.n_out);
+    const int64_t          each = (int64_t)ts_format_of(d.dtype)->n_bytes;
+    assert_int_equal(pack_with(&c->w, &c->p, 1), TS_OK);
+    assert_int_equal(packed_with(&d, &c->p, &c->in, &c->y, 2), TS_OK);
+    d.n_rows = 1;
+    for (int64_t r = 0; r < c->d.n_rows; r += step) {
+        const tensor row = { .at = (char *)c->in.at + r * d.n_in * each,
+                             .dtype = d.dtype,
+                             .n = d.n_in };
+        assert_int_equal(packed_with(&d, &c->p, &row, &one, 1), TS_OK);
+        assert_memory_equal(one.at, (char *)c->y.at + r * d.n_out * each, bytes_of(&one));
+    }
+    drop(&one);
+}
+
 static void rows_alone(ts_dtype t, int64_t n_in, int64_t rows, int64_t step)
 {
-    enum { OUT = 150 };
-    world         c = make_world(dims(t, OUT, n_in, rows), 11);
-    tensor        one = make(t, OUT);
-    const int64_t each = (int64_t)ts_format_of(t)->n_bytes;
-    assert_int_equal(pack_with(&c.w, &c.p, 1), TS_OK);
-    assert_int_equal(packed_with(&c.d, &c.p, &c.in, &c.y, 2), TS_OK);
-    c.d.n_rows = 1;
-    for (int64_t r = 0; r < rows; r += step) {
-        const tensor row = { .at = (char *)c.in.at + r * n_in * each, .dtype = t, .n = n_in };
-        assert_int_equal(packed_with(&c.d, &c.p, &row, &one, 1), TS_OK);
-        assert_memory_equal(one.at, (char *)c.y.at + r * OUT * each, bytes_of(&one));
-    }
-    drop(&one), drop_world(&c);
+    world c = make_world(dims(t, 150, n_in, rows), 11);
+    assert_alone(&c, step);
+    drop_world(&c);
 }
 
 TEST_IN(few, test_rows_alone)
@@ -308,6 +316,24 @@ TEST(test_hidden_inputs)
         examine(&c);
         drop_world(&c);
     }
+}
+
+/* In row r inputs of a group differ by up to 5 r powers of two: numbers of few bytes hold some
+ * rows, next to others that they do not. Outputs of one code that is not 0 show every input. */
+TEST_IN(few, test_ranges)
+{
+    world c = make_world(dims(TS_F32, 130, 300, 23), 44);
+    for (int64_t i = 0; i < c.in.n; i++)
+        set(&c.in, i, ldexp(value(&c.in, i), -(int)(i / 300 * (i % 6))));
+    for (int64_t i = 0; i < c.w.n; i++)
+        if (i / 300 % 2 && i % 300 % 128 != i / 300) set(&c.w, i, 0);
+    examine(&c);
+    for (int m = first_mask(); m < N_MASKS; m++) {
+        ts_cpu_set_mask(masks[m]);
+        assert_alone(&c, 1);
+    }
+    ts_cpu_set_mask(~0u);
+    drop_world(&c);
 }
 
 /* Sums of a group pass the largest float, the result does not; and the smallest inputs. */

@@ -23,9 +23,9 @@
  * overwritten. NaN and infinity in `in` and dy follow the formulas: 0 times either is NaN.
  *
  * Both forward passes are bitwise identical: the one from latents packs into workspace and calls
- * the other. Within one implementation the summation order of y[r][o] depends on n_in only: a sum
- * per group, then the sum over groups, each times its s. So a row's bits depend neither on other
- * rows nor on the number of threads.
+ * the other. Within one implementation the summation order of y[r][o] depends on n_in and that row
+ * of `in` only: sums per group, then the sum over groups, each times its s. So a row's bits depend
+ * neither on other rows nor on the number of threads.
  *
  * Rejected, with nothing written: TS_E_RANGE for latents that are not finite or an s beyond f16;
  * TS_E_FORMAT for code point 3 anywhere, or a scale that is not finite.

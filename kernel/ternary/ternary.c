@@ -28,6 +28,7 @@ const ts_impl ts_ternary_unpack_impls[] = {
 const ts_impl ts_ternary_linear_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_sm90" },
     { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_cuda" },
+    TS_IMPL_AMX(TS_HAS_FAST, ts_ternary_linear_amx, ts_ternary_linear_workspace_amx)
     TS_SIMD_SIZED_IMPLS(TS_HAS_FAST, ts_ternary_linear)
     { "ref", TS_CPU, 0, TS_HAS_ANY, ts_ternary_linear_ref, NULL, NULL },
     { 0 },
@@ -36,6 +37,7 @@ const ts_impl ts_ternary_linear_impls[] = {
 const ts_impl ts_ternary_linear_packed_impls[] = {
     { "sm90", TS_CUDA, TS_SM90, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_packed_sm90" },
     { "cuda", TS_CUDA, TS_SM80, TS_HAS_FAST, NULL, NULL, "ts_ternary_linear_packed_cuda" },
+    TS_IMPL_AMX(TS_HAS_FAST, ts_ternary_linear_packed_amx, ts_ternary_linear_packed_workspace_amx)
     TS_SIMD_SIZED_IMPLS(TS_HAS_FAST, ts_ternary_linear_packed)
     { "ref", TS_CPU, 0, TS_HAS_ANY, ts_ternary_linear_packed_ref, NULL, NULL },
     { 0 },

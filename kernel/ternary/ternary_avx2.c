@@ -16,7 +16,6 @@ enum {
     TALL = 6,
     WIDE = 2, /* sums fill 12 of 16 registers */
     DW_TILES = 1,
-    BY_GROUP = false,
     PER = 1,
     TABLE = 1,
 };
@@ -61,6 +60,10 @@ INLINE ints some_rows(const uint8_t *p, int64_t stride)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(first),
                                    _mm_loadu_si128((const void *)(p + 4 * stride)), 1);
 }
+
+#include "ternary_elements_simd.h"
+
+#include "ternary_columns_x86.h"
 
 #include "ternary_x86.h"
 

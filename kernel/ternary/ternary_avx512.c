@@ -3,8 +3,8 @@
  * inputs can come to: a lane looks its own sum of two up by four bits of its word. */
 #include <math.h>
 
+#include "ternary_avx512.h"
 #include "ternary_impl.h"
-#include "vec_avx512.h"
 
 enum {
     GROUP = TS_TERNARY_GROUP,
@@ -14,7 +14,6 @@ enum {
     TALL = 6,
     WIDE = 4, /* sums fill 24 of 32 registers */
     DW_TILES = 1,
-    BY_GROUP = false,
     PER = 2,
     TABLE = 8,
 };
@@ -45,26 +44,7 @@ INLINE vec spread_word(int word, int i, float s)
     return _mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_setr_ps(-s, 0, s, NAN)), codes);
 }
 
-INLINE __m128i load_16(const uint8_t *p)
-{
-    return _mm_loadu_si128((const void *)p);
-}
-
-/* Rows 0, 4, 8 and 12 of those from p on, side by side. */
-INLINE ints some_rows(const uint8_t *p, int64_t stride)
-{
-    ints v = _mm512_castsi128_si512(load_16(p));
-    v = _mm512_mask_broadcast_i32x4(v, 0x00f0, load_16(p + 4 * stride));
-    v = _mm512_mask_broadcast_i32x4(v, 0x0f00, load_16(p + 8 * stride));
-    return _mm512_mask_broadcast_i32x4(v, 0xf000, load_16(p + 12 * stride));
-}
-
 #include "ternary_x86.h"
-
-INLINE vec halves(ints words, int upper)
-{
-    return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(upper ? _mm512_srli_epi32(words, 16) : words));
-}
 
 INLINE void tables(const float *in, float *table)
 {
@@ -96,3 +76,5 @@ INLINE vec add_chosen(vec sum, chosen c, vec entry)
 #include "ternary_backward_simd.h"
 
 #include "ternary_entry_simd.h"
+
+const ts_ternary_steps *const ts_ternary_steps_avx512 = &steps;

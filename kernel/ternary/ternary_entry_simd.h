@@ -4,8 +4,19 @@
 #ifndef TS_TERNARY_ENTRY_SIMD_H
 #define TS_TERNARY_ENTRY_SIMD_H
 
-static const ts_ternary_steps steps = { TABLE,   ROWS,     DW_TILES, BY_GROUP, pack,    unpack,
-                                        largest, tabulate, multiply, store,    give_dx, give_dw };
+static const ts_ternary_steps steps = {
+    .table = TABLE * GROUP,
+    .rows = ROWS,
+    .dw_tiles = DW_TILES,
+    .pack = pack,
+    .unpack = unpack,
+    .largest = largest,
+    .tabulate = tabulate,
+    .multiply = multiply,
+    .store = store,
+    .dx = give_dx,
+    .dw = give_dw,
+};
 
 ts_status SIMD(ts_ternary_pack)(const void *args, const ts_exec *x)
 {

@@ -16,12 +16,13 @@ enum {
     PANEL = 32   /* outputs of a panel, which is 16 KiB */
 };
 
-static void tabulate(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
-                     float *table)
+static void tabulate(const ts_ternary_rows *rows, int r, int64_t g)
 {
-    const int64_t n = ts_ternary_width(n_in, g);
+    const int64_t n = ts_ternary_width(rows->n_in, g);
+    float *const  table = rows->table + (g * rows->n + r) * GROUP;
     memset(table + n / LANES * LANES, 0, (size_t)(GROUP - n / LANES * LANES) * sizeof *table);
-    floats_of(in, t, at + g * GROUP, n, shrink, table);
+    floats_of(rows->in, rows->dtype, (rows->first + r) * rows->n_in + g * GROUP, n, rows->shrink[r],
+              table);
 }
 
 /* What is multiplied: rows of `in` with outputs whose codes and scales are these. */

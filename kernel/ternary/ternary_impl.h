@@ -37,6 +37,12 @@ TS_DECLARE_SIZES(ts_ternary_linear_packed)
 
 TS_DECLARE_IMPLS(ts_ternary_linear_backward)
 
+ts_status ts_ternary_linear_amx(const void *args, const ts_exec *x);
+ts_status ts_ternary_linear_workspace_amx(const void *args, const ts_exec *x, size_t *n_bytes);
+ts_status ts_ternary_linear_packed_amx(const void *args, const ts_exec *x);
+ts_status ts_ternary_linear_packed_workspace_amx(const void *args, const ts_exec *x,
+                                                 size_t *n_bytes);
+
 /* ---- the definition, group by group ---- */
 
 static inline int64_t ts_ternary_groups(int64_t n_in)
@@ -84,23 +90,34 @@ typedef struct ts_ternary_scratch {
         sum[TS_TERNARY_TILE * TS_TERNARY_GROUP];
 } ts_ternary_scratch;
 
-/* What a width of vector supplies. No sum's order depends on how work is cut, so no bit of a result
- * depends on the number of threads. */
+/* Rows of `in` that are multiplied together, and the tables that they are turned into. */
+typedef struct ts_ternary_rows {
+    const void  *in;
+    ts_dtype     dtype;
+    int64_t      n_in, first;
+    int          n;
+    const float *shrink; /* what each is multiplied by */
+    float       *table;
+} ts_ternary_rows;
+
+/* What an instruction set supplies. No sum's order depends on how work is cut, so no bit of a
+ * result depends on the number of threads. */
 typedef struct ts_ternary_steps {
-    int64_t table;    /* floats that an input of a row is turned into, for `multiply` */
+    int64_t table;    /* floats that a group of a row is turned into, for `multiply` */
     int64_t rows;     /* of `in` that `multiply` takes together, at most */
     int64_t dw_tiles; /* of outputs that one call of `dw` makes */
-    bool    by_group; /* tables are [group][row], not [row][group] */
     /* One row of latents; false, and anything written, where a group is out of range. */
     bool (*pack)(const float *w, int64_t n_in, uint8_t *code, uint16_t *scale);
     void (*unpack)(const ts_ternary_matrix *m, int64_t out, float *wt);
     /* The largest magnitude among n elements. NaN does not count. */
     float (*largest)(const void *in, ts_dtype t, int64_t at, int64_t n);
-    /* Group g of the row that begins at element `at`, times `shrink`, as a table. */
-    void (*tabulate)(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
-                     float *table);
-    /* y[r][o] for a block of outputs from `out` on and n_rows rows; true where all are finite. y
-     * has room for the whole block. */
+    /* Can `multiply` take this row, of n elements? NULL: it takes all. */
+    bool (*suits)(const void *in, ts_dtype t, int64_t at, int64_t n);
+    const struct ts_ternary_steps *others; /* for rows that it does not take */
+    /* Row r of these, its group g, into its place in the tables. */
+    void (*tabulate)(const ts_ternary_rows *rows, int r, int64_t g);
+    /* y[r][o] for a block of outputs from `out` on and n_rows rows; true where all are finite and
+     * no code point was 3. y has room for the whole block. */
     bool (*multiply)(const ts_ternary_matrix *m, int64_t out, int n_rows, const float *table,
                      float *y, int64_t y_stride);
     /* n floats, times `scale`, to elements from `at` on. */

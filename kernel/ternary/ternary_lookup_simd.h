@@ -5,7 +5,7 @@
  *     ints                 a vec's worth of 32-bit integers
  *     VECS, VECS_MORE      vecs of outputs that are taken together, of one row of `in` and of more
  *     TABLE                floats that an input is turned into
- *     columns              16 bytes of each of LANES rows; word j of every row in out[j]
+ *     columns, rows_of     of ternary_columns_x86.h
  *     halves               f16s in the lower halves of words, or in the upper ones, as floats
  *     tables               GROUP inputs as tables
  *     PER                  inputs that share an entry of those, of PER * TABLE floats
@@ -26,12 +26,13 @@ enum {
     ROWS = 4,  /* of `in` that are multiplied together, at most */
 };
 
-static void tabulate(const void *in, ts_dtype t, int64_t at, int64_t n_in, int64_t g, float shrink,
-                     float *table)
+static void tabulate(const ts_ternary_rows *rows, int r, int64_t g)
 {
-    float some[GROUP] = { 0 };
-    floats_of(in, t, at + g * GROUP, ts_ternary_width(n_in, g), shrink, some);
-    tables(some, table);
+    const int64_t n_groups = ts_ternary_groups(rows->n_in);
+    float         some[GROUP] = { 0 };
+    floats_of(rows->in, rows->dtype, (rows->first + r) * rows->n_in + g * GROUP,
+              ts_ternary_width(rows->n_in, g), rows->shrink[r], some);
+    tables(some, rows->table + (r * n_groups + g) * GROUP * TABLE);
 }
 
 /* What is multiplied: some rows of `in` with outputs whose codes and scales begin here. */
@@ -45,26 +46,14 @@ typedef struct work {
     int64_t        y_stride;
 } work;
 
-/* Where n bytes of each of `many` outputs, `stride` apart, lie: in place or, where there are fewer
- * outputs than that, in a copy, whose rows are `width` bytes, with the last output again and again.
- */
-INLINE const uint8_t *rows_of(const work *w, const uint8_t *p, int64_t *stride, int many, int n,
-                              int width, uint8_t *copy)
-{
-    if (w->n_out >= many && n == width) return p;
-    for (int i = 0; i < many; i++)
-        memcpy(copy + i * width, p + min_of(i, w->n_out - 1) * *stride, (size_t)n);
-    *stride = width;
-    return copy;
-}
-
 /* Scales of groups [g, g + AHEAD), [group][output]; those past the end are whatever was there. */
 INLINE void fetch_scales(const work *w, int64_t g, int vecs, float *out)
 {
     uint8_t        copy[VECS * LANES * AHEAD * 2] = { 0 };
     int64_t        stride = w->n_groups * 2;
     const int      n = (int)min_of(AHEAD, w->n_groups - g) * 2;
-    const uint8_t *p = rows_of(w, w->scale + g * 2, &stride, vecs * LANES, n, AHEAD * 2, copy);
+    const uint8_t *p =
+        rows_of(w->scale + g * 2, w->n_out, &stride, vecs * LANES, n, AHEAD * 2, copy);
     for (int v = 0; v < vecs; v++) {
         ints words[4];
         columns(p + v * LANES * stride, stride, words);
@@ -114,7 +103,7 @@ INLINE void fetch_codes(work *w, int64_t g, int vecs, ints words[][VECS])
     int64_t        stride = w->n_groups * GROUP_BYTES;
     const int      n = (int)min_of(PAIR, w->n_groups - g) * GROUP_BYTES;
     const uint8_t *p = w->code + g * GROUP_BYTES;
-    p = rows_of(w, p, &stride, vecs * LANES, n, LINE, copy);
+    p = rows_of(p, w->n_out, &stride, vecs * LANES, n, LINE, copy);
     for (int v = 0; v < vecs; v++)
         for (int q = 0; q < n / 4; q += 4) {
             ints four[4];

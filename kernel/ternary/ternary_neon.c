@@ -17,7 +17,6 @@ enum {
     TALL = 8,
     WIDE = 2, /* sums fill 16 of 32 registers, factors 10 */
     DW_TILES = 4,
-    BY_GROUP = true,
     TABLE = 1,
     ROWS = TS_TERNARY_ROWS,
     SLACK = 32, /* 11 additions of positive floats, one after the other, and a division */

@@ -12,7 +12,7 @@ enum {
     GROUP_BYTES = TS_TERNARY_GROUP_BYTES,
     SMALL = 1 << 16,  /* weights times rows: fewer are done before a second thread wakes up */
     TABLES = 1 << 20, /* bytes of them that a processor's second cache keeps */
-    LINE = 64,
+    LINE = 64,        /* bytes, of which tables and sums have whole ones */
 };
 
 static int count_threads(const ts_exec *x, double work, int64_t n_pieces)
@@ -109,14 +109,13 @@ typedef struct forward {
     ts_ternary_matrix             m;
     const void                   *in;
     void                         *y;
-    float                        *tables, *sums;
-    int64_t                       sum_stride;
+    float                        *room; /* tables, then sums, of the rows that are multiplied */
     int                           n_threads;
 } forward;
 
 static int64_t table_floats(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
 {
-    return ts_ternary_groups(d->n_in) * GROUP * steps->table;
+    return ts_ternary_groups(d->n_in) * steps->table;
 }
 
 static int64_t sum_floats(const ts_ternary_linear_dims *d)
@@ -132,10 +131,16 @@ static int64_t count_rows(const ts_ternary_linear_dims *d, const ts_ternary_step
     return ts_lesser(d->n_rows, room < 1 ? 1 : ts_lesser(room, steps->rows));
 }
 
+/* Of tables and sums, whichever steps the rows suit. */
+static int64_t forward_floats(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
+{
+    const int64_t each = count_rows(d, steps) * (table_floats(d, steps) + sum_floats(d));
+    return steps->others ? ts_greater(each, forward_floats(d, steps->others)) : each;
+}
+
 static size_t forward_bytes(const ts_ternary_linear_dims *d, const ts_ternary_steps *steps)
 {
-    const int64_t each = table_floats(d, steps) + sum_floats(d);
-    return (size_t)(count_rows(d, steps) * each) * sizeof(float) + 2 * LINE;
+    return (size_t)forward_floats(d, steps) * sizeof(float) + 2 * LINE;
 }
 
 /* Above this, sums of a group could exceed the largest float although the result, times a scale,
@@ -146,54 +151,82 @@ static float shrink_of(const forward *f, int64_t row)
     return most >= 0x1p110f ? 0x1p-20f : 1;
 }
 
-/* Sums of n_rows rows, or 0 where there are no inputs; true where all are finite. */
-static bool multiply(const forward *f, int64_t row, int n_rows, const float *shrink)
+static float *sums_of(const forward *f, const ts_ternary_steps *steps, int64_t n_rows)
+{
+    return f->room + n_rows * table_floats(f->d, steps);
+}
+
+/* Sums of these rows, or 0 where there are no inputs; true where all are finite. */
+static bool multiply(const forward *f, const ts_ternary_steps *steps, const ts_ternary_rows *rows)
 {
     const int64_t n_groups = f->m.n_groups, n_blocks = ts_ceil_div(f->d->n_out, TS_TERNARY_BLOCK);
-    const int64_t each = GROUP * f->steps->table;
+    const int64_t stride = sum_floats(f->d);
+    float *const  sums = sums_of(f, steps, rows->n);
     bool          finite = true;
     if (n_groups == 0) {
-        memset(f->sums, 0, (size_t)(n_rows * f->sum_stride) * sizeof *f->sums);
+        memset(sums, 0, (size_t)(rows->n * stride) * sizeof *sums);
         return true;
     }
 #pragma omp parallel num_threads(f->n_threads)
     {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < n_rows * n_groups; i++) {
-            const int64_t r = i / n_groups;
-            const int64_t g = i % n_groups, at = f->steps->by_group ? g * n_rows + r : i;
-            f->steps->tabulate(f->in, f->d->dtype, (row + r) * f->d->n_in, f->d->n_in, g, shrink[r],
-                               f->tables + at * each);
-        }
+        for (int64_t i = 0; i < rows->n * n_groups; i++)
+            steps->tabulate(rows, (int)(i / n_groups), i % n_groups);
 #pragma omp for schedule(static) reduction(&& : finite)
         for (int64_t i = 0; i < n_blocks; i++)
-            finite = f->steps->multiply(&f->m, i * TS_TERNARY_BLOCK, n_rows, f->tables,
-                                        f->sums + i * TS_TERNARY_BLOCK, f->sum_stride) &&
+            finite = steps->multiply(&f->m, i * TS_TERNARY_BLOCK, rows->n, rows->table,
+                                     sums + i * TS_TERNARY_BLOCK, stride) &&
                      finite;
     }
     return finite;
 }
 
-/* The first rows meet every code and every scale, and what is unsound among those makes a sum that
- * is not finite: so nothing has been written yet when it is found. */
+/* Reading and storing rows is less work than multiplying them. */
+static int row_threads(const forward *f, int64_t n_rows)
+{
+    return n_rows * (f->d->n_in + f->d->n_out) < SMALL ? 1 : (int)ts_lesser(n_rows, f->n_threads);
+}
+
+static const ts_ternary_steps *steps_of(const forward *f, int64_t row)
+{
+    const ts_ternary_steps *s = f->steps;
+    const int64_t           n_in = f->d->n_in;
+    return !s->suits || s->suits(f->in, f->d->dtype, row * n_in, n_in) ? s : s->others;
+}
+
+/* Rows from `row` on, as many as take the same steps and have room, with what each is shrunk by. */
+static ts_ternary_rows rows_from(const forward *f, int64_t row, const ts_ternary_steps **steps,
+                                 float *shrink)
+{
+    const ts_ternary_linear_dims *d = f->d;
+    const ts_ternary_steps       *all[TS_TERNARY_ROWS];
+    int64_t n = ts_lesser(count_rows(d, f->steps), d->n_rows - row), alike = 1;
+#pragma omp parallel for num_threads(row_threads(f, n)) schedule(static)
+    for (int64_t r = 0; r < n; r++)
+        shrink[r] = shrink_of(f, row + r), all[r] = steps_of(f, row + r);
+    *steps = all[0];
+    n = ts_lesser(n, count_rows(d, *steps));
+    while (alike < n && all[alike] == *steps) alike++;
+    return (ts_ternary_rows) { f->in, d->dtype, d->n_in, row, (int)alike, shrink, f->room };
+}
+
+/* The first rows meet every code and every scale, and what is unsound among those is noticed or
+ * makes a sum that is not finite: so nothing has been written yet when it is found. */
 static ts_status run_forward(const forward *f, bool examine)
 {
     const ts_ternary_linear_dims *d = f->d;
-    const int64_t                 step = count_rows(d, f->steps);
     if (d->n_rows == 0 && examine && !ts_ternary_sound(&f->m)) return TS_E_FORMAT;
-    for (int64_t row = 0; row < d->n_rows; row += step) {
-        const int n = (int)ts_lesser(step, d->n_rows - row);
-        float     shrink[TS_TERNARY_ROWS];
-        const int n_threads =
-            n * (d->n_in + d->n_out) < SMALL ? 1 : (int)ts_lesser(n, f->n_threads);
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-        for (int r = 0; r < n; r++) shrink[r] = shrink_of(f, row + r);
-        const bool finite = multiply(f, row, n, shrink);
+    for (int64_t row = 0, n; row < d->n_rows; row += n) {
+        const ts_ternary_steps *steps;
+        float                   shrink[TS_TERNARY_ROWS];
+        const ts_ternary_rows   rows = rows_from(f, row, &steps, shrink);
+        const bool              finite = multiply(f, steps, &rows);
+        n = rows.n;
         if (row == 0 && examine && !finite && !ts_ternary_sound(&f->m)) return TS_E_FORMAT;
-#pragma omp parallel for num_threads(n_threads) schedule(static)
-        for (int r = 0; r < (d->n_out > 0 ? n : 0); r++)
-            f->steps->store(f->sums + r * f->sum_stride, d->n_out, 1 / shrink[r], f->y, d->dtype,
-                            (row + r) * d->n_out);
+#pragma omp parallel for num_threads(row_threads(f, n)) schedule(static)
+        for (int64_t r = 0; r < (d->n_out > 0 ? n : 0); r++)
+            steps->store(sums_of(f, steps, n) + r * sum_floats(d), d->n_out, 1 / shrink[r], f->y,
+                         d->dtype, (row + r) * d->n_out);
     }
     return TS_OK;
 }
@@ -202,14 +235,9 @@ static forward forward_of(const ts_ternary_linear_dims *d, const ts_exec *x,
                           const ts_ternary_steps *steps, ts_ternary_matrix m, const void *in,
                           void *y, char *room)
 {
-    forward       f = { .d = d, .steps = steps, .m = m, .in = in, .y = y };
-    const int64_t n_rows = count_rows(d, steps);
-    f.sum_stride = sum_floats(d);
-    f.tables = take(&room, (size_t)(n_rows * table_floats(d, steps)) * sizeof(float));
-    f.sums = take(&room, (size_t)(n_rows * f.sum_stride) * sizeof(float));
-    f.n_threads =
-        count_threads(x, weights_of(d) * (double)n_rows, ts_ceil_div(d->n_out, TS_TERNARY_BLOCK));
-    return f;
+    const double work = weights_of(d) * (double)count_rows(d, steps);
+    const int    n = count_threads(x, work, ts_ceil_div(d->n_out, TS_TERNARY_BLOCK));
+    return (forward) { d, steps, m, in, y, take(&room, 0), n };
 }
 
 ts_status ts_ternary_threads_packed_workspace(const void *args, const ts_ternary_steps *steps,

@@ -6,8 +6,7 @@
  *     magnitude     of floats
  *     code_points   16 latents as code points: 1, and where a weight is more than half of s, 0 or 2
  *                   by its sign
- *     spread_word   LANES weights of the 16 in a word, from the i-th on
- *     some_rows     rows 0, 4, ... of those from p on, side by side */
+ *     spread_word   LANES weights of the 16 in a word, from the i-th on */
 #ifndef TS_TERNARY_X86_H
 #define TS_TERNARY_X86_H
 
@@ -54,16 +53,6 @@ INLINE void spread(const uint8_t *code, float s, float *wt)
         memcpy(&word, code + i / 4, sizeof word);
         for (int j = 0; j < 16; j += LANES) put(wt + i + j, spread_word(word, j, s));
     }
-}
-
-INLINE void columns(const uint8_t *p, int64_t stride, ints out[4])
-{
-    const ints a = some_rows(p, stride), b = some_rows(p + stride, stride);
-    const ints c = some_rows(p + 2 * stride, stride), d = some_rows(p + 3 * stride, stride);
-    const ints ab = MM(unpacklo_epi32)(a, b), cd = MM(unpacklo_epi32)(c, d);
-    const ints ef = MM(unpackhi_epi32)(a, b), gh = MM(unpackhi_epi32)(c, d);
-    out[0] = MM(unpacklo_epi64)(ab, cd), out[1] = MM(unpackhi_epi64)(ab, cd);
-    out[2] = MM(unpacklo_epi64)(ef, gh), out[3] = MM(unpackhi_epi64)(ef, gh);
 }
 
 #endif

@@ -34,15 +34,17 @@ static int has_f16c(void)
     return once(&answer, find_f16c);
 }
 
-/* Nor AMX: TILE and BF16 of leaf 7, BF16 vectors of its subleaf 1, and tile registers that the
- * system saves. */
+/* Nor AMX: TILE, BF16 and INT8 of leaf 7, BF16 vectors of its subleaf 1, GFNI, which every CPU with
+ * tiles has, and tile registers that the system saves. */
 static int has_tiles(void)
 {
-    enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
+    enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
+    enum { AMX = AMX_BF16 | AMX_TILE | AMX_INT8, AVX512_BF16 = 1u << 5, OSXSAVE = 1u << 27 };
+    enum { GFNI = 1u << 8 };
     enum { TILES = 3u << 17 }; /* of XCR0: tile configuration and data */
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & OSXSAVE)) return 0;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & AMX_BF16) || !(d & AMX_TILE)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & AMX) != AMX || !(c & GFNI)) return 0;
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return 0;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & TILES) == TILES;
@@ -72,6 +74,6 @@ unsigned ts_isa_features(unsigned wanted)
         f |= TS_CPU_AVX512;
     if ((f & TS_CPU_AVX512) && __builtin_cpu_supports("avx512vnni")) f |= TS_CPU_VNNI;
     /* Tile registers are requested only if wanted. */
-    if ((f & TS_CPU_AVX512) && (wanted & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
+    if ((f & TS_CPU_VNNI) && (wanted & TS_CPU_AMX) && may_use_tiles()) f |= TS_CPU_AMX;
     return f;
 }
