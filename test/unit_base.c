@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit_base.c - dtype conversion against another route, rng, status texts, the choice of a row. */
+/* unit_base.c - dtype conversion against another route, rng, status texts, the choice of a row,
+ * powers of two. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include <float.h>
 #include <math.h>
@@ -8,6 +9,7 @@
 
 #include "cpu.h"
 #include "dtype.h"
+#include "exp_table.h"
 #include "impl.h"
 #include "rng.h"
 #include "unit.h"
@@ -278,6 +280,21 @@ TEST(pick_says_why_not)
     assert_int_equal(ts_pick(none, TS_CPU, TS_F32, &found), TS_E_UNSUPPORTED);
     assert_int_equal(ts_pick(rows, TS_CUDA, TS_F32, &found), TS_E_DEVICE);
     assert_non_null(strstr(ts_cuda_unavailable_reason(), "CUDA module not found"));
+}
+
+/* ---- exp_table.c ---- */
+
+TEST(table_has_powers_of_two)
+{
+    for (int i = 0; i < TS_EXP_TABLE; i++) {
+        const double power = exp2(i / (double)TS_EXP_TABLE);
+        uint64_t     bits;
+        double       entry;
+        memcpy(&bits, &ts_exp_table[i], sizeof bits);
+        bits += (uint64_t)i << 41;
+        memcpy(&entry, &bits, sizeof entry);
+        assert_true(fabs(entry - power) <= 5e-16 * power);
+    }
 }
 
 int main(void)
