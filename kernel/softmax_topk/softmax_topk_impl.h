@@ -33,8 +33,9 @@ typedef struct ts_softmax_topk_part {
 /* Few long rows are cut into parts. How, depends on the shape alone, and parts are put together in
  * their order, so that no bit of the result depends on the number of threads. */
 typedef struct ts_softmax_topk_steps {
-    void (*rows)(const ts_softmax_topk_args *a, int64_t row_begin, int64_t row_end);
-    void (*part)(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+    int weighs; /* whether there are sums, or candidates only; of logits in TS_F32 */
+    void (*rows)(const ts_softmax_topk_args *a, int64_t row_begin, int64_t row_end, int weighs);
+    void (*part)(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end, int weighs,
                  ts_softmax_topk_part *part);
     void (*merge)(const ts_softmax_topk_args *a, int64_t row, const ts_softmax_topk_part *first,
                   int64_t n_parts, size_t part_bytes);

@@ -356,7 +356,7 @@ INLINE void read_as(const char *p, ts_dtype t, int64_t begin, int64_t end, const
 }
 
 /* Logits begin..end of a row. weighs: whether their sum is wanted; otherwise they are floats. */
-INLINE void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+static void read_logits(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
                         int weighs, state *s, list *l)
 {
     const scale c = scale_of(a->inv_temperature);
@@ -410,7 +410,7 @@ INLINE void empty(list *l, const ts_softmax_topk_args *a)
     l->all = NULL;
 }
 
-INLINE void read_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end, int weighs)
+static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end, int weighs)
 {
     list l;
     for (int64_t r = begin; r < end; r++) {
@@ -426,8 +426,8 @@ INLINE void read_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end,
     }
 }
 
-INLINE void read_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
-                      int weighs, ts_softmax_topk_part *part)
+static void do_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
+                    int weighs, ts_softmax_topk_part *part)
 {
     float *const val = (float *)(part + 1);
     list         l;
@@ -469,37 +469,15 @@ static void do_merge(const ts_softmax_topk_args *a, int64_t row, const ts_softma
     finish_row(a, row, &s, &l);
 }
 
-static void do_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
-{
-    read_rows(a, begin, end, 1);
-}
-
-static void do_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
-                    ts_softmax_topk_part *part)
-{
-    read_part(a, row, begin, end, 1, part);
-}
-
-static void choose_rows(const ts_softmax_topk_args *a, int64_t begin, int64_t end)
-{
-    read_rows(a, begin, end, 0);
-}
-
-static void choose_part(const ts_softmax_topk_args *a, int64_t row, int64_t begin, int64_t end,
-                        ts_softmax_topk_part *part)
-{
-    read_part(a, row, begin, end, 0, part);
-}
-
 ts_status SIMD(ts_softmax_topk)(const void *args, const ts_exec *x)
 {
-    static const ts_softmax_topk_steps steps = { do_rows, do_part, do_merge };
+    static const ts_softmax_topk_steps steps = { 1, do_rows, do_part, do_merge };
     return ts_softmax_topk_threads(args, x, &steps);
 }
 
 ts_status SIMD(ts_topk)(const ts_softmax_topk_args *a, const ts_exec *x)
 {
-    static const ts_softmax_topk_steps steps = { choose_rows, choose_part, do_merge };
+    static const ts_softmax_topk_steps steps = { 0, do_rows, do_part, do_merge };
     return ts_softmax_topk_threads(a, x, &steps);
 }
 

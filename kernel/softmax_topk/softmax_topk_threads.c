@@ -71,7 +71,8 @@ static void by_parts(const ts_softmax_topk_args *a, const ts_exec *x,
             const int64_t         begin = i % n_parts * part;
             ts_softmax_topk_part *out = (void *)(parts + (size_t)i * bytes);
             out->room = (int32_t)room_of(a);
-            steps->part(a, i / n_parts, begin, ts_lesser(begin + part, a->n_vocab), out);
+            steps->part(a, i / n_parts, begin, ts_lesser(begin + part, a->n_vocab), steps->weighs,
+                        out);
         }
 #pragma omp for schedule(dynamic)
         for (int64_t r = 0; r < a->n_rows; r++)
@@ -94,7 +95,7 @@ ts_status ts_softmax_topk_threads(const ts_softmax_topk_args *a, const ts_exec *
 #pragma omp parallel for num_threads(n_threads) schedule(dynamic)
     for (int64_t c = 0; c < n_chunks; c++) {
         const int64_t begin = c * each + ts_lesser(c, rest);
-        steps->rows(a, begin, begin + each + (c < rest));
+        steps->rows(a, begin, begin + each + (c < rest), steps->weighs);
     }
     return TS_OK;
 }
