@@ -214,12 +214,17 @@ int ts_cover_tail(const ts_cover *v, const ts_case *c, ts_gap gap)
     return is == gap ? (int)(n % TS_TAILS) : -1;
 }
 
+static bool counts(const ts_cover *v, int axis)
+{
+    return axis >= TS_COVER_DIMS && v->dim[axis - TS_COVER_DIMS].counts;
+}
+
 uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis)
 {
     static const int64_t past[] = { -1, 1, 2 };
     ts_case              raw = *c;
     uint64_t             bits = 0, bit = 1;
-    if (axis < TS_COVER_DIMS || !v->dim[axis - TS_COVER_DIMS].counts || !is_plain(v, c)) return 0;
+    if (!counts(v, axis) || !is_plain(v, c)) return 0;
     if (v->read) v->read(&raw);
     const int     next_to = v->dim[axis - TS_COVER_DIMS].next_to;
     const int64_t n = *place(&raw, axis);
@@ -233,25 +238,22 @@ uint64_t ts_cover_blocks(const ts_cover *v, const ts_case *c, int axis)
 enum { PRODUCTS = 3 };
 static const int64_t roots[PRODUCTS] = { 16, 32, 64 }; /* of 256, 1024, 4096 */
 
-/* The first bit of the products with axis b among those of axis a. */
-static int product_bit(const ts_cover *v, int a, int b)
+static uint64_t product_bit(int a, int b, int k)
 {
-    int at = 0;
-    for (int i = a + 1; i < b; i++) at += v->dim[i - TS_COVER_DIMS].counts ? PRODUCTS : 0;
-    return at;
+    return UINT64_C(1) << ((b - a - 1) * PRODUCTS + k);
 }
 
 uint64_t ts_cover_products(const ts_cover *v, const ts_case *c, int axis)
 {
     ts_case  raw = *c;
     uint64_t bits = 0;
-    if (axis < TS_COVER_DIMS || !v->dim[axis - TS_COVER_DIMS].counts || !is_plain(v, c)) return 0;
+    if (!counts(v, axis) || !is_plain(v, c)) return 0;
     if (v->read) v->read(&raw);
     const int64_t n = *place(&raw, axis);
     for (int b = axis + 1; b < TS_MAX_AXES && n > 1; b++) {
-        const int64_t m = v->dim[b - TS_COVER_DIMS].counts ? *place(&raw, b) : 0;
+        const int64_t m = counts(v, b) ? *place(&raw, b) : 0;
         for (int k = 0; k < PRODUCTS && m > 1; k++)
-            if (n > roots[k] * roots[k] / m) bits |= UINT64_C(1) << (product_bit(v, axis, b) + k);
+            if (n > roots[k] * roots[k] / m) bits |= product_bit(axis, b, k);
     }
     return bits;
 }
@@ -554,10 +556,9 @@ static int add_products(work *w, ts_case *list, int n, int room)
         for (int i = (a + 1) * PRODUCTS; i < TS_MAX_AXES * PRODUCTS; i++) {
             const int b = i / PRODUCTS, k = i % PRODUCTS;
             ts_case   raw = usual_but(w, turn_of(w, n), a, 1);
-            if (!w->v->dim[a - TS_COVER_DIMS].counts || !w->v->dim[b - TS_COVER_DIMS].counts ||
-                w->products[a] >> (product_bit(w->v, a, b) + k) & 1u)
-                continue;
-            if (take_product(w, &raw, a, b, roots[k])) n = append(w, &raw, list, n, room);
+            if (counts(w->v, a) && counts(w->v, b) && !(w->products[a] & product_bit(a, b, k)) &&
+                take_product(w, &raw, a, b, roots[k]))
+                n = append(w, &raw, list, n, room);
         }
     return n;
 }
