@@ -32,7 +32,7 @@ const ts_exp_sums *ts_exp_sums_here(void)
         unsigned           needs;
         const ts_exp_sums *sums;
     } table[] = { TS_EACH_SIMD(ROW, ) { 0, &plain } };
-    const unsigned features = ts_isa_features(~0u);
+    const unsigned features = ts_isa_features(~(unsigned)TS_CPU_AMX); /* tiles stay off */
     size_t         i = 0;
     while (table[i].needs & ~features) i++;
     return table[i].sums;
