@@ -209,7 +209,9 @@ void ts_words_find(ts_judged *e, bool mutants)
         if (!*k->words) apart(e, i, k->words);
         const bool is_value =
             !strcmp(k->first.reason, "value") || !strcmp(k->first.reason, "unwritten");
-        if (!*k->words && is_value) memcpy(k->words, outputs, TS_WORDS);
+        /* With a size of 1 many a bug has no effect: which outputs are wrong says more. */
+        const bool any_size = !strncmp(k->words, TS_WORDS_MANY, strlen(TS_WORDS_MANY));
+        if ((!*k->words || any_size) && is_value && *outputs) memcpy(k->words, outputs, TS_WORDS);
         if (!*k->words && !named) apart(e, -1, k->words);
     }
 }

@@ -22,6 +22,8 @@ typedef struct ts_words_result {
     bool           passed;
     int            kind; /* of failure; -1: none, or too many */
 } ts_words_result;
+/* How it begins where the size of a dimension is enough. */
+#define TS_WORDS_MANY "fails only with more than one of "
 /* mostly: or else the family in which most cases fail. */
 void ts_words_apart(const ts_task *t, const ts_words_result *r, int n, bool mostly, char *s,
                     size_t n_s);

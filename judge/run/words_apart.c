@@ -172,7 +172,7 @@ static void describe(const search *s, char *text, size_t n)
     const char     *of = u->is == OF_FAMILY ? ts_family_words(s->t, u->family) : NULL;
     const long long v = (long long)u->of;
     const bool      dtype = is_dtype(s, u->a);
-    if (u->is == AT_LEAST && v == 2) snprintf(text, n, "fails only with more than one of %s", a);
+    if (u->is == AT_LEAST && v == 2) snprintf(text, n, TS_WORDS_MANY "%s", a);
     else if (u->is == AT_LEAST) snprintf(text, n, "fails only when %s >= %lld", a, v);
     else if (u->is == AT_MOST) snprintf(text, n, "fails only when %s <= %lld", a, v);
     else if (u->is == EQUAL && dtype)
