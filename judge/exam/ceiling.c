@@ -267,17 +267,23 @@ static double follow(void *volatile *first)
 
 double ts_flush_effect(void)
 {
-    enum {
-        LINES = 1024,
-        STEP = 389,
-        PASSES = 9
-    }; /* 64 KiB; the step is prime, so that no prefetcher follows it */
+    enum { LINES = 1024, PASSES = 9 }; /* 64 KiB */
     static _Alignas(LINE) struct {
         void *volatile next;
         char rest[LINE - sizeof(void *)];
     } line[LINES];
-    double warm = 1e18, cold = 1e18;
-    for (int i = 0; i < LINES; i++) line[i].next = (void *)&line[(i + STEP) % LINES].next;
+    double   warm = 1e18, cold = 1e18;
+    int      order[LINES];
+    uint32_t any = 1;
+    /* One cycle in an order without steps of one size, which some prefetchers follow. */
+    for (int i = 0; i < LINES; i++) order[i] = i;
+    for (int i = LINES - 1; i > 0; i--) {
+        any = any * 1664525 + 1013904223;
+        const int k = (int)((any >> 8) % (uint32_t)(i + 1)), was = order[i];
+        order[i] = order[k], order[k] = was;
+    }
+    for (int i = 0; i < LINES; i++)
+        line[order[i]].next = (void *)&line[order[(i + 1) % LINES]].next;
     for (int i = 0; i < PASSES; i++) {
         follow(&line[0].next);
         const double w = follow(&line[0].next);
