@@ -27,10 +27,10 @@ DRAW = random.Random(SEED)
 PROMPTS = ["It is a truth", "She was", "Mr. Darcy", "The carriage", "In the evening they"]
 
 
-def request(path, body, headers=""):
+def request(path, body):
     text = json.dumps(body).encode()
     return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
-            f"Connection: close\r\n{headers}\r\n").encode() + text
+            "Connection: close\r\n\r\n").encode() + text
 
 
 def completion(**more):
@@ -92,7 +92,7 @@ async def refused(reader, writer):
 
 
 async def goes_on(reader, writer):
-    """Ends as the same prompt does each time, from pages that were kept."""
+    """The same prompt each time: its pages are kept."""
     writer.write(request("/v1/completions", {"model": "m", "prompt": "It is a truth universally acknowledged", "temperature": 0,
                                              "max_tokens": 30}))
     status, data = await answer(reader)
