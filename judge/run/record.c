@@ -44,6 +44,7 @@ bool ts_run_log_run(ts_run *c)
     ts_jw_num(w, "gexps", c->peaks.gexps);
     ts_jw_num(w, "gdexps", c->peaks.gdexps);
     ts_jw_num(w, "model_ns", c->peaks.model_ns);
+    ts_jw_num(w, "model_sum_ns", c->peaks.sum_ns);
     ts_jw_num(w, "call_ns", c->peaks.call_ns);
     ts_jw_close(w, '}');
     return ts_log_commit(c->log);
